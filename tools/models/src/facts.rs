@@ -1,6 +1,7 @@
 //! A trace as inputs of the models: its kernels on each device, transfers by size, gaps. Owns the
 //! joining of times, geometry, joules and counters; refuses to model anything.
 
+use crate::explain::Measurement;
 use crate::figure::{Evidence, Figure};
 use crate::first::Starts;
 use crate::kernel::{Kernel, Resources, scaled};
@@ -12,6 +13,7 @@ use clscope_analysis::host_memory::Class;
 use clscope_analysis::stats::Stats;
 use clscope_analysis::time::{HostNs, Span};
 use clscope_mix::{Mix, Program, ptx, spirv};
+use clscope_profile::changes;
 use clscope_profile::counters::result as counters;
 use clscope_profile::energy::activity::By;
 use clscope_profile::energy::result::{self, Absence, Energy};
@@ -19,7 +21,7 @@ use clscope_profile::error::ReadingsError;
 use clscope_profile::mixes::KernelMix;
 use clscope_profile::profile::View;
 use clscope_trace::record::{Direction, flag};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Transfers of one size.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -127,6 +129,8 @@ pub struct OnDevice {
     pub unmetered: Option<String>,
     /// Of kernels and transfers whose joules are known as a sum only.
     pub sums: Vec<Sum>,
+    /// What the trace holds of the device.
+    pub held: BTreeSet<Measurement>,
 }
 
 /// Items, 0 where they are not known, and items of a group where the application chose them.
@@ -217,9 +221,11 @@ pub fn by_device(view: &View<'_>) -> Result<Vec<OnDevice>, ReadingsError> {
                     counted_by(class, kernel);
                 }
             }
+            on.held.extend(measurement_of(&source.source));
         }
     }
     gaps(view, &mut out);
+    held(view, &mut out);
     let mut out: Vec<OnDevice> =
         out.into_values().filter(|d| !d.kernels.is_empty() || !d.transfers.is_empty()).collect();
     for on in &mut out {
@@ -227,6 +233,48 @@ pub fn by_device(view: &View<'_>) -> Result<Vec<OnDevice>, ReadingsError> {
     }
     out.sort_by(|a, b| busy(b).total_cmp(&busy(a)));
     Ok(out)
+}
+
+/// The measurement that a source of counters is of: `nvml:gpm:0`, `oa:i915:card0`, `perf:1234`.
+fn measurement_of(source: &str) -> Option<Measurement> {
+    let has = |word: &str| source.split(':').any(|part| part == word);
+    let all = [("gpm", Measurement::Gpm), ("oa", Measurement::Oa), ("perf", Measurement::Perf)];
+    all.into_iter().find(|(word, _)| has(word)).map(|(_, measurement)| measurement)
+}
+
+/// What the trace holds, of each device and kernel.
+fn held(view: &View<'_>, out: &mut BTreeMap<String, OnDevice>) {
+    let changed: BTreeSet<String> = changes::recorded_changes(view.trace())
+        .into_iter()
+        .flat_map(|changes| changes.local_sizes)
+        .filter(|of| of.launches > 0)
+        .map(|of| of.kernel)
+        .collect();
+    for on in out.values_mut() {
+        if on.kernels.iter().any(|k| k.time_ns.is_some()) {
+            on.held.insert(Measurement::Timing);
+        }
+        if view.has_mixes() {
+            on.held.insert(Measurement::Mix);
+        }
+        let mixes = || on.kernels.iter().filter_map(|k| k.mix.as_ref());
+        let mut tallies = mixes().flat_map(|mix| mix.classes.values());
+        if tallies.any(|t| t.transactions.is_some()) || mixes().any(|mix| mix.reuse.is_some()) {
+            on.held.insert(Measurement::Accesses);
+        }
+        for kernel in &mut on.kernels {
+            kernel.held.clone_from(&on.held);
+            // A size of a kernel is a row of its own: `KERNEL [1024]`.
+            let own = kernel.name.split(" [").next().unwrap_or(&kernel.name);
+            if changed.contains(own) {
+                kernel.held.insert(Measurement::Groups);
+            }
+            if view.has_mixes() && kernel.mix.is_none() && kernel.uncounted.is_none() {
+                let why = "`record --mix` captured no launch of it: `clscope mix` says why";
+                kernel.uncounted = Some(why.to_owned());
+            }
+        }
+    }
 }
 
 fn busy(of: &OnDevice) -> f64 {

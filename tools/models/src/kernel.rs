@@ -2,12 +2,13 @@
 //! input may be absent; what is computed of it then says what it lacks.
 
 use crate::device::{Device, name};
+use crate::explain::Measurement;
 use crate::figure::{Evidence, Figure, Missing};
 use crate::latency;
 use crate::roofline::Resource;
 use crate::traffic::Traffic;
 use clscope_mix::{Block, Class, Mix, Precision, Space};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What the compiler and the launch set aside for work-items and groups.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -100,6 +101,8 @@ pub struct Kernel {
     pub floor_watts: Option<Figure>,
     /// Why there are no joules.
     pub unmetered: Option<String>,
+    /// What the trace holds already: nothing of it is advised again.
+    pub held: BTreeSet<Measurement>,
 }
 
 impl Kernel {
@@ -137,15 +140,18 @@ impl Kernel {
 
     /// The same without what is the runtime's own, ns.
     pub fn work_ns(&self) -> Option<Figure> {
-        let time = self.later_ns()?;
-        let Some(bias) = self.bias_ns else { return Some(time) };
-        let value = (time.value - bias.value).max(0.0);
-        Some(Figure {
-            value,
-            low: (time.low - bias.high).max(0.0),
-            high: time.high - bias.low,
-            ..time
-        })
+        self.later_ns().map(|took| self.work_of(took))
+    }
+
+    /// What of a launch of so many nanoseconds is not the runtime's own.
+    pub fn work_of(&self, took: Figure) -> Figure {
+        let Some(bias) = self.bias_ns else { return took };
+        Figure {
+            value: (took.value - bias.value).max(0.0),
+            low: (took.low - bias.high).max(0.0),
+            high: took.high - bias.low,
+            ..took
+        }
     }
 
     /// FLOP of all types: counted, else as stated.

@@ -5,6 +5,7 @@
 
 use crate::device::{Device, name};
 use crate::energy;
+use crate::explain::{Sure, cause};
 use crate::figure::{Evidence, Figure, Missing};
 use crate::kernel::{Kernel, scaled};
 use crate::latency;
@@ -72,6 +73,15 @@ pub struct Prediction {
     /// Predicted.
     #[serde(rename = "time_ns")]
     pub ns: Figure,
+    /// What limits the measured launch, as `explain` says; null where that is not known.
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub measured_limit: Option<Resource>,
+    /// What limits the predicted one.
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub limit: Option<Resource>,
+    /// How sure that is; null where `limit` is.
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub sure: Option<Sure>,
     /// Measured joules; null where there are none.
     pub measured_joules: Option<Figure>,
     /// Predicted; null with the reason in `missing`.
@@ -288,7 +298,7 @@ fn local_memory_of(of: &Kernel, bytes: u64, after: Option<&Device>) -> Result<()
 }
 
 /// Most items of a group: runtimes for CPUs allow some thousands, those for GPUs 1024 or fewer.
-const MOST_ITEMS: u64 = 16_384;
+pub(crate) const MOST_ITEMS: u64 = 16_384;
 
 /// Refuses a clock that the device is not known to reach.
 fn clock_of(kernel: &Kernel, on: Option<&Device>, of: &Device, mhz: f64) -> Result<(), Missing> {
@@ -314,6 +324,7 @@ pub fn predict(
     device: Option<&Device>,
     change: &Change<'_>,
 ) -> Result<Prediction, Missing> {
+    let kernel = &device.map_or_else(|| kernel.clone(), |d| kernel.clone().on(d));
     let measured = kernel.later_ns().ok_or_else(|| {
         Missing::new("its launches were not timed", "`clscope record` with device timing")
     })?;
@@ -372,11 +383,7 @@ pub fn predict(
     });
     match by_bounds {
         Some((factor, resource)) => {
-            reasons.push(format!(
-                "by the bounds, of which {} takes most of the likely time, work takes {:.3} times as long",
-                resource.name(),
-                factor.value
-            ));
+            reasons.push(format!("by the bounds, work takes {:.3} times as long", factor.value));
             let is_cpu = after_device.as_ref().is_some_and(Device::is_cpu);
             time = time.product(factor).widened(if is_cpu { OF_CPU } else { 0.1 });
             let atomics = modelled.as_ref().and_then(|(_, b)| b.by_resource(Resource::Atomics));
@@ -463,6 +470,17 @@ pub fn predict(
         time = time.plus(o);
     }
     let ns = time.modelled();
+    let decide = |of: &Kernel, on: Option<&Device>, took| cause(of, on?, took).1;
+    let before = decide(kernel, device, measured);
+    let of_change = if is_recorded(kernel, &of, device, change) { &of } else { &uncounted(&of) };
+    let after = decide(of_change, after_device.as_ref(), ns);
+    reasons.extend(after.as_ref().map(|after| match before.as_ref().map(|b| b.limit) {
+        Some(limit) if limit != after.limit => {
+            format!("its limit becomes {}, and is {} now", after.limit.name(), limit.name())
+        }
+        Some(limit) => format!("its limit stays {}", limit.name()),
+        None => format!("its limit is {}", after.limit.name()),
+    }));
     let joules =
         joules(kernel, &of, device, after_device.as_ref(), change, (measured, ns), &mut reasons);
     let joules = joules.map_err(|why| missing.push(why)).ok();
@@ -470,6 +488,9 @@ pub fn predict(
         kernel: kernel.name.clone(),
         measured_ns: measured,
         ns,
+        measured_limit: before.map(|cause| cause.limit),
+        limit: after.as_ref().map(|cause| cause.limit),
+        sure: after.map(|cause| cause.sure),
         measured_joules: kernel.joules,
         joules,
         forced: device.and_then(Device::forced),
@@ -477,6 +498,17 @@ pub fn predict(
         warnings,
         missing,
     })
+}
+
+/// Whether the launch is the one that was recorded.
+fn is_recorded(kernel: &Kernel, of: &Kernel, device: Option<&Device>, change: &Change<'_>) -> bool {
+    let clock = device.and_then(|d| d.get(name::CLOCK).ok()).map(|mhz| mhz.value);
+    change.device.is_none() && change.clock_mhz.is_none_or(|mhz| Some(mhz) == clock) && of == kernel
+}
+
+/// A launch that nobody counted: shares of the time in which units were busy are another one's.
+fn uncounted(of: &Kernel) -> Kernel {
+    Kernel { busy: BTreeMap::new(), units_busy: None, dram_share: None, ..of.clone() }
 }
 
 /// How far times of a CPU's launches differ beside other programs.

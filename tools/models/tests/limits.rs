@@ -3,155 +3,21 @@
 //! device, with the parameters that `bench model` measured there: files of
 //! `tools/models/tests/limits/`.
 
-use clscope_mix::reuse::Reuse;
-use clscope_mix::{Class, Counts, Mix, Program, ptx, spirv};
+#[path = "limits/rows.rs"]
+mod rows;
+
+use clscope_mix::Class;
 use clscope_models::device::{Device, name};
 use clscope_models::energy;
 use clscope_models::explain::{self, Options, Sure};
 use clscope_models::facts::OnDevice;
-use clscope_models::kernel::{Kernel, Resources};
 use clscope_models::latency;
 use clscope_models::predict::{Change, predict};
 use clscope_models::roofline::{self, Family};
-use clscope_models::{Evidence, Figure};
-use serde::Deserialize;
+use rows::{CPUS, GPU, Measured, Row, SPIRV, asked, kernel};
 use std::collections::BTreeSet;
-use std::sync::LazyLock;
 
 const ALL: Options<'static> = Options { least_share: 0.0, access_rates: false, wanted: &|_| true };
-
-/// What was measured on one device.
-#[derive(Deserialize)]
-struct Measured {
-    device: serde_json::Value,
-    kernels: Vec<Row>,
-}
-
-/// One kernel of it.
-#[derive(Deserialize)]
-struct Row {
-    name: String,
-    /// Limits of which one is built in.
-    limits: Vec<String>,
-    launches: u64,
-    /// Instructions of the longest group, of warps where those are counted.
-    longest_group: Option<u64>,
-    /// How soon memory was touched again.
-    reuse: Option<Reuse>,
-    items: u64,
-    local: u64,
-    time_ns: f64,
-    /// Watts of the device while the kernel ran again and again for a second, and the time that a launch
-    /// took then.
-    watts: Option<f64>,
-    steady_ns: Option<f64>,
-    /// Bytes of all its buffers, where it is not known which are read.
-    footprint: Option<f64>,
-    /// Index and bytes of each buffer.
-    #[serde(default)]
-    buffers: Vec<(u32, f64)>,
-    registers: Option<u64>,
-    local_bytes: Option<u64>,
-    private_bytes: Option<u64>,
-    /// Bytes that memory moved, from counters: value, low and high end.
-    dram_bytes: Option<[f64; 3]>,
-    #[serde(default)]
-    classes: Vec<Count>,
-    /// Block of `limits.spv`, and how often work-items and warps entered it.
-    #[serde(default)]
-    blocks: Vec<(usize, u64, Option<u64>)>,
-}
-
-/// Instructions of one class.
-#[derive(Deserialize)]
-struct Count {
-    class: String,
-    threads: u64,
-    warps: Option<u64>,
-    bytes: u64,
-    transactions: Option<u64>,
-}
-
-/// The translation of `limits.c` that blocks are of.
-static PROGRAM: LazyLock<Program> =
-    LazyLock::new(|| spirv::read(include_bytes!("limits/limits.spv")).unwrap());
-
-/// What NVIDIA's runtime made of it, and of `suite.c`.
-static PTX: LazyLock<[Program; 2]> = LazyLock::new(|| {
-    [include_str!("limits/limits.ptx"), include_str!("limits/suite.ptx")]
-        .map(|text| ptx::read(text).unwrap())
-});
-
-/// What blocks of a row are of: it has classes where they are of PTX, since accesses are counted by
-/// class.
-fn program(row: &Row) -> &'static Program {
-    let has = |of: &&Program| of.functions.iter().any(|f| f.name == row.name);
-    if row.classes.is_empty() { &PROGRAM } else { PTX.iter().find(has).unwrap() }
-}
-
-/// What ran, by its blocks, with how accesses lie.
-fn mix(row: &Row) -> Mix {
-    let mut threads = vec![0; program(row).blocks.len()];
-    let mut warps: Option<Vec<u64>> = None;
-    for (at, entered, of_warps) in &row.blocks {
-        threads[*at] = *entered;
-        if let Some(of_warps) = of_warps {
-            warps.get_or_insert_with(|| vec![0; threads.len()])[*at] = *of_warps;
-        }
-    }
-    let class = |c: &Count| Some((Class::of_name(&c.class)?, c.transactions?));
-    let transactions = row.classes.iter().filter_map(class).collect();
-    let reuse = row.reuse.clone();
-    let counts = Counts { threads, warps, transactions, reuse, ..Counts::default() };
-    let mix = program(row).mix(&counts);
-    for c in &row.classes {
-        let tally = &mix.classes[&Class::of_name(&c.class).unwrap()];
-        assert_eq!((tally.threads, tally.warps, tally.bytes), (c.threads, c.warps, c.bytes));
-    }
-    mix
-}
-
-fn kernel(row: &Row) -> Kernel {
-    let block = |(at, threads, warps): &(usize, u64, Option<u64>)| {
-        (program(row).blocks[*at].clone(), warps.unwrap_or(*threads) as f64)
-    };
-    let measured = |value| Figure::exact(value, Evidence::Measured);
-    let mix = mix(row);
-    let all = mix.total();
-    let mean = all.warps.unwrap_or(all.threads) as f64 / row.items.div_ceil(row.local) as f64;
-    Kernel {
-        name: row.name.clone(),
-        launches: row.launches,
-        total_ns: Some(row.time_ns * row.launches as f64),
-        time_ns: Some(measured(row.time_ns)),
-        items: Some(row.items),
-        local: Some(row.local),
-        sizes: 1,
-        longest_group: row.longest_group.map(|n| n as f64 / mean),
-        mix: Some(mix),
-        blocks: row.blocks.iter().map(block).collect(),
-        footprint: row.footprint.or_else(|| {
-            let reads = program(row).arguments(&row.name).unwrap();
-            Some(
-                row.buffers.iter().filter(|(at, _)| reads.contains(at)).map(|(_, size)| size).sum(),
-            )
-        }),
-        in_place: {
-            let both = program(row).in_place(&row.name);
-            row.buffers.iter().filter(|(at, _)| both.contains(at)).map(|(_, size)| size).sum()
-        },
-        dram_bytes: row
-            .dram_bytes
-            .map(|[value, low, high]| Figure::new(value, low, high, Evidence::Measured)),
-        resources: Resources {
-            registers: row.registers,
-            local_bytes: row.local_bytes,
-            private_bytes: row.private_bytes,
-            ..Resources::default()
-        },
-        ..Kernel::default()
-    }
-}
 
 /// The verdict on each kernel: name, whether it is right, what was said.
 fn judged(text: &str) -> (Device, Vec<(String, bool, String)>) {
@@ -195,9 +61,9 @@ fn causes_that_are_built_in_are_named_on_a_cpu() {
 #[test]
 fn loops_of_spirv_wait_for_what_they_carry() {
     let longest = |name: &str| {
-        let function = PROGRAM.functions.iter().find(|f| f.name == name && !f.kernel);
-        let function = function.or_else(|| PROGRAM.functions.iter().find(|f| f.name == name));
-        let blocks = &PROGRAM.blocks[function.unwrap().blocks.clone()];
+        let function = SPIRV[0].functions.iter().find(|f| f.name == name && !f.kernel);
+        let function = function.or_else(|| SPIRV[0].functions.iter().find(|f| f.name == name));
+        let blocks = &SPIRV[0].blocks[function.unwrap().blocks.clone()];
         let latency = |class| match class {
             Class::SingleFma | Class::SingleDiv => 4.0,
             Class::LoadGlobal => 100.0,
@@ -216,12 +82,9 @@ fn loops_of_spirv_wait_for_what_they_carry() {
 fn arguments_that_are_read_are_known() {
     for (name, reads) in [("copy", vec![0, 2]), ("one_word", vec![2]), ("constants", vec![1, 2, 3])]
     {
-        assert_eq!(PROGRAM.arguments(name), Some(reads.into_iter().collect()), "{name}");
+        assert_eq!(SPIRV[0].arguments(name), Some(reads.into_iter().collect()), "{name}");
     }
 }
-
-/// Intel's runtime and PoCL on one machine.
-const CPUS: [&str; 2] = [include_str!("limits/intel.json"), include_str!("limits/pocl.json")];
 
 /// A prediction and what was measured.
 struct Judged {
@@ -308,19 +171,9 @@ fn intervals_of_times_hold_for_kernels_that_are_left_out() {
     );
 }
 
-const GPU: &str = include_str!("limits/h200.json");
-
 #[test]
 fn causes_that_are_built_in_are_named_on_a_gpu() {
     mostly_right(GPU, 94);
-}
-
-/// Every kernel of a device, to be asked what a change would do.
-fn asked(text: &str) -> (Device, Vec<Kernel>) {
-    let measured: Measured = serde_json::from_str(text).unwrap();
-    let device = Device::read(measured.device.to_string().as_bytes()).unwrap();
-    let kernels = measured.kernels.iter().map(kernel).collect();
-    (device, kernels)
 }
 
 /// At a lower clock nothing is faster, whatever limits it; and of two clocks the lower one is slower.

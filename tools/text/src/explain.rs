@@ -175,8 +175,10 @@ fn levers(of: &[Lever], out: &mut String) {
         if let Some(joules) = lever.saves_joules.filter(|j| j.value > 0.0) {
             gains.push(up_to(joules, &|j| format!("{j:.3} J")));
         }
-        let gain =
-            if gains.is_empty() { String::new() } else { format!(": saves {}", gains.join(", ")) };
+        let gain = match gains.is_empty() {
+            true => String::new(),
+            false => format!(": saves {} {}", gains.join(", "), lever.over.words()),
+        };
         let heading = if n == 0 { "could help" } else { "" };
         put(heading, &format!("{}{gain} [{}]", lever.text, lever.evidence.name()), out);
     }
@@ -203,6 +205,11 @@ mod tests {
     use clscope_models::facts::OnDevice;
     use clscope_models::{Evidence, Kernel};
 
+    fn said(topic: &'static str, text: &str) -> Statement {
+        let (text, numbers) = (text.to_owned(), Vec::new());
+        Statement { topic, text, numbers, evidence: Evidence::Counted }
+    }
+
     /// However much there is to say of a kernel, it fits 30 lines; all of it is there on request.
     #[test]
     fn a_kernel_fits_its_lines() {
@@ -212,8 +219,7 @@ mod tests {
         let mut of = clscope_models::explain::device(&on, None, options);
         let text = "word ".repeat(60);
         for topic in ["does", "bounds", "verdict", "joules", "launch"].repeat(8) {
-            let statement = Statement { topic, text: text.clone(), evidence: Evidence::Counted };
-            of.kernels[0].statements.push(statement);
+            of.kernels[0].statements.push(said(topic, &text));
         }
         of.kernels[0].missing = vec![Missing::new("a", "b"); 9];
         let render = |all| {
@@ -238,12 +244,7 @@ mod tests {
     #[test]
     fn lines_are_as_wide_as_a_terminal_and_names_stay_on_theirs() {
         let mut out = String::new();
-        let s = Statement {
-            topic: "does",
-            text: "word ".repeat(60).trim().to_owned(),
-            evidence: Evidence::Counted,
-        };
-        statements(&[s], &mut out);
+        statements(&[said("does", "word ".repeat(60).trim())], &mut out);
         out = wrapped(&out, 100);
         assert!(out.lines().all(|l| l.chars().count() <= 100), "{out}");
         assert!(out.lines().count() > 2 && out.trim_end().ends_with("[counted]"));

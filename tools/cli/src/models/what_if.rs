@@ -105,8 +105,7 @@ pub fn run(args: &Args) -> Result<()> {
         }
         let own = args.facts.parameters.of(&device.model, &device.platform, &device.driver)?;
         for kernel in found {
-            let kernel = own.as_ref().map_or_else(|| kernel.clone(), |d| kernel.clone().on(d));
-            match predict(&kernel, own.as_ref(), &change) {
+            match predict(kernel, own.as_ref(), &change) {
                 Ok(of) => out.push(of),
                 Err(why) => refused.push(Refused { kernel: kernel.name.clone(), why }),
             }

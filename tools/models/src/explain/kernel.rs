@@ -1,10 +1,11 @@
 //! One kernel in words: what it does, what binds it, what could change. Refuses a verdict that no
 //! bound supports.
 
-use super::words::{bytes, doubt, many, percent, time};
+use super::measurement::untimed;
+use super::words::{Sentence, counted, within_all};
 use super::{
-    Explanatory, FirstLaunches, Lever, MANY_LAUNCHES, SHORT_LAUNCH_NS, Statement, Sure, joules,
-    verdict,
+    Explanatory, FirstLaunches, Lever, MANY_LAUNCHES, Measurement, Over, SHORT_LAUNCH_NS,
+    Statement, Sure, joules, verdict,
 };
 use crate::device::{Device, name};
 use crate::figure::{Evidence, Figure, Missing};
@@ -12,8 +13,7 @@ use crate::kernel::Kernel;
 use crate::latency::Occupancy;
 use crate::roofline::{Bounds, Resource, bounds};
 use crate::waves;
-use clscope_io::text::count;
-use clscope_mix::Space;
+use clscope_mix::{SECTOR as PIECE, Space};
 
 pub(super) fn explain(of: &Kernel, device: Option<&Device>, share: Option<f64>) -> Explanatory {
     let of = &device.map_or_else(|| of.clone(), |d| of.clone().on(d));
@@ -48,18 +48,20 @@ pub(super) fn explain(of: &Kernel, device: Option<&Device>, share: Option<f64>) 
         missing: Vec::new(),
     };
     does(of, &mut out);
-    let mut model = device.map(|d| bounds(of, d));
-    if let (Some(model), Some(took)) = (&mut model, of.later_ns()) {
-        verdict::refute(model, of.work_ns().unwrap_or(took), &mut out);
-    }
-    match (&model, of.later_ns()) {
-        (Some(model), Some(took)) => verdict::explain(of, (device, model), took, &mut out),
-        (_, None) => out.missing.push(Missing::new(
-            "its launches were not timed",
-            "`clscope record` with device timing on",
-        )),
-        (None, _) => out.missing.extend(of.counted().err()),
-    }
+    let model = match (device, of.later_ns()) {
+        (Some(device), Some(took)) => Some(verdict::explain(of, device, took, &mut out)),
+        (device, None) => {
+            out.missing.push(untimed(
+                of.held.contains(&Measurement::Timing),
+                "its launches were not timed",
+            ));
+            device.map(|d| bounds(of, d))
+        }
+        (None, _) => {
+            out.missing.extend(of.counted().err());
+            None
+        }
+    };
     launch(of, device, &mut out);
     groups(of, device, model.as_ref(), &mut out);
     accesses(of, device, model.as_ref(), &mut out);
@@ -81,58 +83,54 @@ fn does(of: &Kernel, out: &mut Explanatory) {
     if let Ok(flop) = of.flop()
         && flop.value > 0.0
     {
-        parts.push(format!("{} ({})", many(flop.value, "FLOP"), of.precision().name()));
+        let text = Sentence::default().many("operations", flop, "FLOP");
+        parts.push(text.put(" (").put(of.precision().name()).put(")"));
     }
     if let Ok(asked) = of.requested()
         && asked.value > 0.0
     {
-        parts.push(format!("{} asked of memory", bytes(asked.value)));
+        parts.push(Sentence::default().bytes("requested", asked).put(" asked of memory"));
     }
     if let Ok(local) = of.local_traffic()
         && local.value > 0.0
     {
-        parts.push(format!("{} through local memory", bytes(local.value)));
+        parts.push(Sentence::default().bytes("local memory", local).put(" through local memory"));
     }
     if !parts.is_empty() {
         let evidence = if of.mix.is_some() { Evidence::Counted } else { Evidence::Given };
-        out.statements.push(Statement::new("does", evidence, parts.join(", ")));
+        out.statements.push(Statement::new("does", evidence, Sentence::list(parts, ", ")));
     }
     if let Some(mix) = &of.mix {
         let total = mix.total();
-        let top: Vec<String> = of
-            .shares()
-            .iter()
-            .take(4)
-            .map(|(class, share)| format!("{} {}", class.name(), percent(*share)))
-            .collect();
-        let all = total.warps.map_or_else(
-            || many(total.threads as f64, "instructions"),
-            |warps| many(warps as f64, "warp instructions"),
-        );
-        out.statements.push(Statement::new(
-            "does",
-            Evidence::Counted,
-            format!("{all}: {}", top.join(", ")),
-        ));
+        let top = of.shares().into_iter().take(4).map(|(class, share)| {
+            Sentence::from(class.name()).put(" ").share(class.name(), counted(share))
+        });
+        let n = |n: u64| Figure::counted(n);
+        let all = match total.warps {
+            None => Sentence::default().many("instructions", n(total.threads), "instructions"),
+            Some(w) => Sentence::default().many("instructions", n(w), "warp instructions"),
+        };
+        let text = all.put(": ").join(Sentence::list(top, ", "));
+        out.statements.push(Statement::new("does", Evidence::Counted, text));
     }
     if let Some(moved) = of.dram_bytes {
+        let text = Sentence::from("measured: memory moved ").bytes("moved", moved);
         let text = match of.requested() {
-            Ok(asked) if asked.value > moved.value => format!(
-                "measured: memory moved {}{}: {} of what was asked for, and caches served the rest",
-                bytes(moved.value),
-                doubt(moved),
-                percent(moved.value / asked.value)
-            ),
-            _ => format!("measured: memory moved {}{}", bytes(moved.value), doubt(moved)),
+            Ok(asked) if asked.value > moved.value => text
+                .put(": ")
+                .share("of what was asked for", moved.over(asked))
+                .put(" of what was asked for, and caches served the rest"),
+            _ => text,
         };
         out.statements.push(Statement::new("memory", Evidence::Measured, text));
     }
     if let Some(least) = of.at_least {
-        let text = format!(
-            "measured: at least {} came from memory, and {} from behind the nearest cache",
-            bytes(least.memory.bytes),
-            bytes(least.last.bytes)
-        );
+        let at_least = |bytes| Figure::new(bytes, bytes, f64::INFINITY, Evidence::Measured);
+        let text = Sentence::from("measured: at least ")
+            .bytes("from memory", at_least(least.memory.bytes))
+            .put(" came from memory, and ")
+            .bytes("from behind the nearest cache", at_least(least.last.bytes))
+            .put(" from behind the nearest cache");
         out.statements.push(Statement::new("memory", Evidence::Measured, text));
     }
     out.statements.extend(busy(of));
@@ -140,21 +138,19 @@ fn does(of: &Kernel, out: &mut Explanatory) {
 
 /// What counters say of units, in one sentence, the busiest first.
 fn busy(of: &Kernel) -> Option<Statement> {
-    let mut all: Vec<(&str, f64)> =
-        of.busy.iter().map(|(resource, share)| (resource.name(), share.value)).collect();
-    all.extend(of.dram_share.map(|share| (Resource::Memory.name(), share.value)));
-    all.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let mut parts: Vec<String> = all
-        .iter()
-        .map(|(name, share)| format!("{name} {}", percent(share.clamp(0.0, 1.0))))
-        .collect();
-    if let Some(share) = of.units_busy {
-        parts.insert(0, format!("compute units {}", percent(share.value.clamp(0.0, 1.0))));
-    }
-    if parts.is_empty() {
+    let mut all: Vec<(&'static str, Figure)> =
+        of.busy.iter().map(|(resource, share)| (resource.name(), *share)).collect();
+    all.extend(of.dram_share.map(|share| (Resource::Memory.name(), share)));
+    all.sort_by(|a, b| b.1.value.total_cmp(&a.1.value));
+    all.splice(0..0, of.units_busy.map(|share| ("compute units", share)));
+    if all.is_empty() {
         return None;
     }
-    let text = format!("measured: busy part of the time: {}", parts.join(", "));
+    let parts = all
+        .into_iter()
+        .map(|(name, share)| Sentence::from(name).put(" ").share(name, within_all(share)));
+    let text =
+        Sentence::from("measured: busy part of the time: ").join(Sentence::list(parts, ", "));
     Some(Statement::new("busy", Evidence::Measured, text))
 }
 
@@ -162,21 +158,28 @@ fn busy(of: &Kernel) -> Option<Statement> {
 const SHORT: f64 = 0.25;
 
 /// Time of a launch without work, ns.
-fn empty_ns(of: &Kernel, device: Option<&Device>) -> Option<f64> {
-    Some(bounds(of, device?).by_resource(Resource::Launch)?.likely)
+fn empty_ns(of: &Kernel, device: Option<&Device>) -> Option<Figure> {
+    let bounds = bounds(of, device?);
+    let launch = bounds.by_resource(Resource::Launch)?;
+    let most = launch.most.unwrap_or(launch.ns);
+    let evidence = Evidence::Measured;
+    Some(Figure::new(launch.likely, launch.ns.low.min(launch.likely), most.high, evidence))
 }
 
 /// The share of its time that an empty kernel takes, of a launch that is short.
-pub(super) fn short(of: &Kernel, device: Option<&Device>) -> Option<f64> {
-    let share = empty_ns(of, device)? / of.later_ns()?.value;
-    Some(share).filter(|share| *share >= SHORT)
+pub(super) fn short(of: &Kernel, device: Option<&Device>, took: Figure) -> Option<Figure> {
+    Some(empty_ns(of, device)?.over(took)).filter(|share| share.value >= SHORT)
 }
 
-/// Mean time of a later launch without what launching costs, ns: what a change of the work could save.
-pub(super) fn beyond_launch(of: &Kernel, device: Option<&Device>) -> Option<f64> {
-    let worked = of.work_ns()?.value;
+/// What of a launch's work is not launching, ns: what a change of the work could save.
+pub(super) fn beyond_launch(worked: Figure, device: Option<&Device>) -> f64 {
     let launch = device.and_then(|d| d.get(name::LAUNCH).ok()).map_or(0.0, |l| l.value);
-    Some((worked - launch).max(0.0))
+    (worked.value - launch).max(0.0)
+}
+
+/// The same of a later launch of what was timed.
+fn savable(of: &Kernel, device: Option<&Device>) -> Option<f64> {
+    of.work_ns().map(|worked| beyond_launch(worked, device))
 }
 
 /// What a share of one resource's time is over all launches, ns, where the model knows that time:
@@ -189,118 +192,110 @@ fn share_of(
     share: f64,
 ) -> Option<Figure> {
     let times = resources.iter().filter_map(|r| Some(model?.by_resource(*r)?.ns.value));
-    let takes = times.reduce(f64::max)?.min(beyond_launch(of, device)?);
+    let takes = times.reduce(f64::max)?.min(savable(of, device)?);
     let most = takes * share * of.launches as f64;
     (most > 0.0).then(|| Figure::new(most, 0.0, most, Evidence::Modelled))
 }
 
 fn launch(of: &Kernel, device: Option<&Device>, out: &mut Explanatory) {
-    let (Some(took), launches) = (of.later_ns(), of.launches as f64) else { return };
+    let (Some(took), launches) = (of.later_ns(), of.launches) else { return };
     if let Some(first) = of.first {
-        let which = match first.launches {
-            1 => "the first launch".to_owned(),
-            n => format!("{n} first launches, of a program and size each,"),
+        let text = match first.launches {
+            1 => Sentence::from("the first launch"),
+            n => Sentence::default()
+                .whole("first launches", n)
+                .put(" first launches, of a program and size each,"),
         };
-        out.statements.push(Statement::new(
-            "launch",
-            Evidence::Measured,
-            format!(
-                "{which} took {} longer than those after: runtimes may compile a kernel then; \
-                 bounds and savings here are of {} a launch, without that",
-                time(first.excess_ns),
-                time(first.later_ns.value)
-            ),
-        ));
+        let text = text
+            .put(" took ")
+            .time("excess", Figure::exact(first.excess_ns, Evidence::Measured))
+            .put(" longer than those after: runtimes may compile a kernel then; bounds and savings here are of ")
+            .time("later launches", first.later_ns)
+            .put(" a launch, without that");
+        out.statements.push(Statement::new("launch", Evidence::Measured, text));
     }
     if let Some(bias) = of.bias_ns.filter(|b| b.value >= 0.1 * took.value) {
-        out.statements.push(Statement::new(
-            "launch",
-            Evidence::Measured,
-            format!(
-                "{} of each {} is the runtime's own work, measured by calibration",
-                time(bias.value),
-                time(took.value)
-            ),
-        ));
+        let text = Sentence::default()
+            .time("runtime", bias)
+            .put(" of each ")
+            .time("launch", took)
+            .put(" is the runtime's own work, measured by calibration");
+        out.statements.push(Statement::new("launch", Evidence::Measured, text));
     }
     let period = device.and_then(|d| d.get(name::LAUNCH_PERIOD).ok());
-    let empty = empty_ns(of, device).map(|ns| Figure::exact(ns, Evidence::Measured));
-    if let Some(empty) = empty.filter(|_| short(of, device).is_some()) {
-        out.statements.push(Statement::new(
-            "launch",
-            Evidence::Measured,
-            format!(
-                "too short: an empty kernel takes {}, {} of its time",
-                time(empty.value),
-                percent((empty.value / took.value).min(1.0))
-            ),
-        ));
-        if of.launches >= 2 {
+    let empty = empty_ns(of, device);
+    if let Some((empty, share)) = empty.zip(short(of, device, took)) {
+        let text = Sentence::from("too short: an empty kernel takes ")
+            .time("an empty kernel", empty)
+            .put(", ")
+            .share("of its time", within_all(share))
+            .put(" of its time");
+        out.statements.push(Statement::new("launch", Evidence::Measured, text));
+        if launches >= 2 {
             let each = period.map_or(empty, |p| p.larger(empty));
-            out.levers.push(Lever {
-                text: format!("{launches} launches in one would save what launching takes"),
-                saves_ns: Some(each.times(launches - 1.0).modelled()),
-                saves_joules: None,
-                evidence: Evidence::Modelled,
-            });
+            let text = Sentence::default().whole("launches", launches);
+            let text = text.put(" launches in one would save what launching takes");
+            let saves = each.times((launches - 1) as f64).modelled();
+            let lever = Lever::new(Over::launches(launches), Evidence::Modelled, text);
+            out.levers.push(lever.saving(Some(saves)));
         }
-    } else if empty.is_none() && took.value < SHORT_LAUNCH_NS && of.launches >= MANY_LAUNCHES {
-        out.statements.push(Statement::new(
-            "launch",
-            Evidence::Measured,
-            format!(
-                "{launches} launches of {} each: launching and waiting may take longer than the work",
-                time(took.value)
-            ),
-        ));
+    } else if empty.is_none() && took.value < SHORT_LAUNCH_NS && launches >= MANY_LAUNCHES {
+        let text = Sentence::default()
+            .whole("launches", launches)
+            .put(" launches of ")
+            .time("launch", took)
+            .put(" each: launching and waiting may take longer than the work");
+        out.statements.push(Statement::new("launch", Evidence::Measured, text));
     }
 }
 
 fn groups(of: &Kernel, device: Option<&Device>, model: Option<&Bounds>, out: &mut Explanatory) {
     let units = device.map(|d| d.compute_units).or(of.compute_units).map(u64::from);
-    let total = beyond_launch(of, device).map(|ns| ns * of.launches as f64);
+    let total = savable(of, device).map(|ns| ns * of.launches as f64);
+    let of_total =
+        |share: f64| total.map(|t| Figure::new(t * share, 0.0, t * share, Evidence::Modelled));
+    let over = Over::launches(of.launches);
     if let (Some(groups), Some(units)) = (of.groups(), units)
         && groups < units
     {
         let used = groups as f64 / units as f64;
-        out.statements.push(Statement::new(
-            "groups",
-            Evidence::Counted,
-            format!(
-                "{} for {units} compute units: {} of them can work",
-                count(groups, "group", "groups"),
-                percent(used)
-            ),
-        ));
-        let small = of.local.is_some_and(|l| l > 64);
-        out.levers.push(Lever {
-            text: format!(
-                "at least {units} groups{}",
-                if small { ", smaller ones if there is no more work" } else { "" }
-            ),
-            saves_ns: total
-                .map(|t| Figure::new(t * (1.0 - used), 0.0, t * (1.0 - used), Evidence::Modelled)),
-            saves_joules: None,
-            evidence: Evidence::Counted,
-        });
+        let text = Sentence::default()
+            .count(groups, "group", "groups")
+            .put(" for ")
+            .whole("compute units", units)
+            .put(" compute units: ")
+            .share("can work", counted(used))
+            .put(" of them can work");
+        out.statements.push(Statement::new("groups", Evidence::Counted, text));
+        // Smaller groups need items to be spread over them.
+        let may_spread =
+            of.resources.required.is_none() && of.items.is_some_and(|items| items > groups);
+        let text = Sentence::from("at least ").whole("groups", units).put(" groups");
+        let text = match may_spread {
+            true => text.put(", smaller ones if there is no more work"),
+            false => text,
+        };
+        out.levers.push(Lever::new(over, Evidence::Counted, text).saving(of_total(1.0 - used)));
     }
     if of.items == Some(1) && of.launches > 0 {
-        let text = "one work-item: all but one lane of one compute unit wait".to_owned();
+        let text = match device.is_some_and(|d| !d.is_cpu()) {
+            true => "one work-item: all but one lane of one compute unit wait",
+            false => "one work-item: all but one compute unit wait",
+        };
         out.statements.push(Statement::new("groups", Evidence::Counted, text));
     }
     if let (Some(local), Some(lanes)) = (of.local, device.and_then(|d| d.lanes).map(u64::from))
         && local % lanes != 0
     {
         let busy = local as f64 / (local.div_ceil(lanes) * lanes) as f64;
-        out.statements.push(Statement::new(
-            "groups",
-            Evidence::Counted,
-            format!(
-                "groups of {} fill {} of their warps' {lanes} lanes",
-                count(local, "item", "items"),
-                percent(busy)
-            ),
-        ));
+        let text = Sentence::from("groups of ")
+            .count(local, "item", "items")
+            .put(" fill ")
+            .share("lanes filled", counted(busy))
+            .put(" of their warps' ")
+            .whole("lanes of a warp", lanes)
+            .put(" lanes");
+        out.statements.push(Statement::new("groups", Evidence::Counted, text));
     }
     let occupancy = model.and_then(|m| m.occupancy);
     if let Some(o) = occupancy {
@@ -310,26 +305,26 @@ fn groups(of: &Kernel, device: Option<&Device>, model: Option<&Bounds>, out: &mu
     if let (Some(groups), Some(slots)) = (of.groups(), slots)
         && let Some(w) = waves::waves(groups, slots).filter(|w| w.waves > 1 && w.lost > 0.05)
     {
-        out.statements.push(Statement::new(
-            "wave",
-            Evidence::Modelled,
-            format!(
-                "{groups} groups run in {} waves of {slots}; the last is {} full: up to {} of the time",
-                w.waves,
-                percent(w.last),
-                percent(w.lost)
-            ),
-        ));
+        let modelled = |value| Figure::exact(value, Evidence::Modelled);
+        let text = Sentence::default()
+            .whole("groups", groups)
+            .put(" groups run in ")
+            .whole("waves", w.waves)
+            .put(" waves of ")
+            .whole("groups of a wave", slots)
+            .put("; the last is ")
+            .share("last wave", modelled(w.last))
+            .put(" full: up to ")
+            .share("lost", Figure::new(w.lost, 0.0, w.lost, Evidence::Modelled))
+            .put(" of the time");
+        out.statements.push(Statement::new("wave", Evidence::Modelled, text));
         let full = (w.waves - 1) * slots;
-        out.levers.push(Lever {
-            text: format!(
-                "{} instead of {groups} (more work in each) would need one wave less",
-                count(full, "group", "groups")
-            ),
-            saves_ns: total.map(|t| Figure::new(t * w.lost, 0.0, t * w.lost, Evidence::Modelled)),
-            saves_joules: None,
-            evidence: Evidence::Modelled,
-        });
+        let text = Sentence::default()
+            .count(full, "group", "groups")
+            .put(" instead of ")
+            .whole("groups now", groups)
+            .put(" (more work in each) would need one wave less");
+        out.levers.push(Lever::new(over, Evidence::Modelled, text).saving(of_total(w.lost)));
     }
 }
 
@@ -339,33 +334,36 @@ fn resident(of: &Kernel, device: Option<&Device>, fit: Occupancy, out: &mut Expl
         let warps = of.local?.div_ceil(u64::from(d.lanes?.max(1)));
         Some(of.groups()? as f64 * warps as f64 / f64::from(d.compute_units.max(1)))
     });
-    let most = if fit.at_most { "at most " } else { "" };
+    let most = Sentence::from(if fit.at_most { "at most " } else { "" });
+    let fits = most.whole("warps that fit", fit.warps);
+    let modelled = |value| Figure::exact(value, Evidence::Modelled);
     let mut put = |text| out.statements.push(Statement::new("occupancy", Evidence::Modelled, text));
     // Rounds over units of devices that hold part of a group are none.
     let Some(launched) = launched.filter(|launched| *launched < 0.99 * fit.warps as f64) else {
-        let limiter = if fit.share < 1.0 {
-            format!(", limited by {}", fit.limiter.name())
-        } else {
-            String::new()
-        };
-        put(format!("{most}{} warps resident, {}{limiter}", fit.warps, percent(fit.share)));
+        let text = fits.put(" warps resident, ").share("occupancy", modelled(fit.share));
+        put(match fit.share < 1.0 {
+            true => text.put(", limited by ").put(fit.limiter.name()),
+            false => text,
+        });
         return;
     };
-    put(format!(
-        "{launched:.1} warps a compute unit, {}, limited by groups launched: {most}{} would fit",
-        percent(launched / fit.warps as f64 * fit.share),
-        fit.warps
-    ));
+    let share = modelled(launched / fit.warps as f64 * fit.share);
+    put(Sentence::default()
+        .tenths("warps of a compute unit", "warps", counted(launched))
+        .put(" warps a compute unit, ")
+        .share("occupancy", share)
+        .put(", limited by groups launched: ")
+        .join(fits)
+        .put(" would fit"));
     if is_open(out) || out.limit == Some(Resource::Latency) {
-        out.levers.push(Lever {
-            text:
+        let text = match of.resources.required {
+            None => {
                 "more groups, or smaller ones that spread more evenly: no compute unit has all the \
-                   warps that it could hold"
-                    .to_owned(),
-            saves_ns: None,
-            saves_joules: None,
-            evidence: Evidence::Modelled,
-        });
+                 warps that it could hold"
+            }
+            Some(_) => "more groups: no compute unit has all the warps that it could hold",
+        };
+        out.levers.push(Lever::new(Over::launches(of.launches), Evidence::Modelled, text));
     }
 }
 
@@ -385,25 +383,29 @@ fn accesses(of: &Kernel, device: Option<&Device>, model: Option<&Bounds>, out: &
             out.limit,
             Some(Resource::Cache | Resource::LastCache | Resource::LocalMemory | Resource::Latency)
         );
-    let counted = mix.sectors().is_some() || mix.passes().is_some();
+    let is_counted = mix.sectors().is_some() || mix.passes().is_some();
     let reaches = mix.bytes(Space::Global) > 0 || mix.bytes(Space::Local) > 0;
-    if may_be_scattered && !counted && reaches && mix.total().warps.is_some() {
+    let is_held = of.held.contains(&Measurement::Accesses);
+    if may_be_scattered && !is_counted && !is_held && reaches && mix.total().warps.is_some() {
         out.missing.push(Missing::new(
             "how the accesses of warps lie in memory was not counted",
-            "`clscope record --mix=accesses`",
+            format!("`clscope record {}`", Measurement::Accesses.options()),
         ));
     }
     if let Some((near, last)) = device.and_then(|device| of.misses(device)) {
-        let of_loads = near.map_or_else(String::new, |near| {
-            format!(
-                "the nearest cache misses {} of the pieces of 32 bytes that are loaded, and ",
-                percent(near)
-            )
-        });
-        let text = format!(
-            "{of_loads}the last cache misses {} of the pieces that are touched",
-            percent(last)
-        );
+        let modelled = |value| Figure::exact(value, Evidence::Modelled);
+        let text = match near {
+            Some(near) => Sentence::from("the nearest cache misses ")
+                .share("nearest cache misses", modelled(near))
+                .put(" of the pieces of ")
+                .count(PIECE, "byte", "bytes")
+                .put(" that are loaded, and "),
+            None => Sentence::default(),
+        };
+        let text = text
+            .put("the last cache misses ")
+            .share("last cache misses", modelled(last))
+            .put(" of the pieces that are touched");
         out.statements.push(Statement::new("accesses", Evidence::Modelled, text));
     }
     // With the limits under which they matter, and the resources whose time they are.
@@ -411,7 +413,7 @@ fn accesses(of: &Kernel, device: Option<&Device>, model: Option<&Bounds>, out: &
         (
             mix.sectors(),
             "global memory",
-            "pieces of 32 bytes",
+            "pieces",
             &[
                 Resource::Cache,
                 Resource::LastCache,
@@ -434,20 +436,29 @@ fn accesses(of: &Kernel, device: Option<&Device>, model: Option<&Bounds>, out: &
     for (accesses, memory, what, limits, takes, change) in memories {
         let Some(a) = accesses.filter(|a| a.least > 0.0) else { continue };
         let more = a.transactions as f64 / a.least;
-        let mut text = format!("a warp's access to {memory} takes {:.1} {what}", a.a_warp());
+        let mut text = Sentence::from("a warp's access to ")
+            .put(memory)
+            .put(" takes ")
+            .tenths("of an access", what, counted(a.a_warp()))
+            .put(" ");
+        text = match memory {
+            "global memory" => text.put(what).put(" of ").count(PIECE, "byte", "bytes"),
+            _ => text.put(what),
+        };
         if more >= SCATTERED {
-            let least = a.least_a_warp();
-            text += &format!("; items that access words side by side would take {least:.1}");
+            text = text.put("; items that access words side by side would take ").tenths(
+                "of an access side by side",
+                what,
+                counted(a.least_a_warp()),
+            );
         }
         out.statements.push(Statement::new("accesses", Evidence::Counted, text));
         if more >= SCATTERED && (is_open(out) || out.limit.is_some_and(|l| limits.contains(&l))) {
             let most = 1.0 - 1.0 / more;
-            out.levers.push(Lever {
-                text: format!("{change}: {} of them less", percent(most)),
-                saves_ns: share_of(of, device, model, takes, most),
-                saves_joules: None,
-                evidence: Evidence::Modelled,
-            });
+            let text = Sentence::from(change).put(": ").share("less", counted(most));
+            let text = text.put(" of them less");
+            let lever = Lever::new(Over::launches(of.launches), Evidence::Modelled, text);
+            out.levers.push(lever.saving(share_of(of, device, model, takes, most)));
         }
     }
 }
@@ -455,11 +466,8 @@ fn accesses(of: &Kernel, device: Option<&Device>, model: Option<&Bounds>, out: &
 fn divergence(of: &Kernel, device: Option<&Device>, model: Option<&Bounds>, out: &mut Explanatory) {
     let lanes = device.and_then(|d| d.lanes).or(Some(32));
     let Some(busy) = of.lanes_busy(lanes) else { return };
-    out.statements.push(Statement::new(
-        "divergence",
-        Evidence::Counted,
-        format!("lanes busy {}", percent(busy.min(1.0))),
-    ));
+    let text = Sentence::from("lanes busy ").share("lanes busy", counted(busy.min(1.0)));
+    out.statements.push(Statement::new("divergence", Evidence::Counted, text));
     let is_issued = matches!(out.limit, Some(Resource::Issue | Resource::Latency));
     if busy < 0.85 && (is_open(out) || is_issued) {
         // Warps that part issue for fewer lanes, and wait for each branch by itself.
@@ -467,25 +475,15 @@ fn divergence(of: &Kernel, device: Option<&Device>, model: Option<&Bounds>, out:
             Some(Resource::Latency) => &[Resource::Issue, Resource::Integer, Resource::Latency],
             _ => &[Resource::Issue, Resource::Integer],
         };
-        out.levers.push(Lever {
-            text: "items of a warp that take the same branches would fill the idle lanes"
-                .to_owned(),
-            saves_ns: share_of(of, device, model, takes, 1.0 - busy),
-            saves_joules: None,
-            evidence: Evidence::Modelled,
-        });
+        let text = "items of a warp that take the same branches would fill the idle lanes";
+        let lever = Lever::new(Over::launches(of.launches), Evidence::Modelled, text);
+        out.levers.push(lever.saving(share_of(of, device, model, takes, 1.0 - busy)));
     }
-    if let Some(mix) = &of.mix {
-        let spilled = mix.bytes(Space::Private);
-        if spilled > 0 {
-            out.statements.push(Statement::new(
-                "memory",
-                Evidence::Counted,
-                format!(
-                    "{} go to private memory: spilled registers or arrays",
-                    bytes(spilled as f64)
-                ),
-            ));
-        }
+    let spilled = of.mix.as_ref().map_or(0, |mix| mix.bytes(Space::Private));
+    if spilled > 0 {
+        let text = Sentence::default()
+            .bytes("private memory", Figure::counted(spilled))
+            .put(" go to private memory: spilled registers or arrays");
+        out.statements.push(Statement::new("memory", Evidence::Counted, text));
     }
 }

@@ -7,9 +7,11 @@
 //! of these types. Its version is raised when a field changes its meaning or goes; new fields may
 //! come at any time. Times are nanoseconds, shares between 0 and 1; what is not known is null.
 
+mod advice;
 mod idle;
 mod joules;
 mod kernel;
+mod measurement;
 mod transfers;
 mod verdict;
 mod words;
@@ -23,7 +25,11 @@ use crate::roofline::{Bound, Resource};
 use crate::split;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use words::Sentence;
+
+pub use measurement::Measurement;
 pub use transfers::{HostMemory, Portion};
+pub use verdict::{Cause, cause};
 
 /// Name and version of this schema.
 pub const SCHEMA: &str = "clscope-explain/2";
@@ -53,6 +59,20 @@ pub struct Explanation {
     pub devices: Vec<Explained>,
 }
 
+/// A number that a sentence says.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Number {
+    /// What it is of.
+    pub name: String,
+    /// `ns`, `bytes`, `GB/s`, `J`, `W`, `share` (of 1; sentences say it in percent), or what is
+    /// counted.
+    pub unit: &'static str,
+    /// The value with its interval and what it rests on.
+    #[serde(flatten)]
+    pub value: Figure,
+}
+
 /// A sentence with what it rests on.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -62,13 +82,50 @@ pub struct Statement {
     pub topic: &'static str,
     /// In words.
     pub text: String,
+    /// The numbers that the words say, in their order; those of `joules` and `rates` are fields of
+    /// the kernel.
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub numbers: Vec<Number>,
     /// On what it rests.
     pub evidence: Evidence,
 }
 
 impl Statement {
-    fn new(topic: &'static str, evidence: Evidence, text: impl Into<String>) -> Self {
-        Self { topic, text: text.into(), evidence }
+    fn new(topic: &'static str, evidence: Evidence, of: impl Into<Sentence>) -> Self {
+        let Sentence { text, numbers } = of.into();
+        Self { topic, text, numbers, evidence }
+    }
+}
+
+/// What a saving is the sum over: every one of its kind in the trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Over {
+    /// How many.
+    pub count: u64,
+    /// `launches` of the kernel, `transfers` of the direction, or `gaps` of the device.
+    pub what: &'static str,
+}
+
+impl Over {
+    const fn launches(count: u64) -> Self {
+        Self { count, what: "launches" }
+    }
+
+    const fn transfers(count: u64) -> Self {
+        Self { count, what: "transfers" }
+    }
+
+    const fn gaps(count: u64) -> Self {
+        Self { count, what: "gaps" }
+    }
+
+    /// As text says it.
+    pub fn words(self) -> String {
+        match self.count {
+            1 => format!("of the only {}", self.what.trim_end_matches("es").trim_end_matches('s')),
+            n => format!("of all {n} {}", self.what),
+        }
     }
 }
 
@@ -78,13 +135,31 @@ impl Statement {
 pub struct Lever {
     /// In words.
     pub text: String,
-    /// What it would save of the whole run, ns, at most.
+    /// The numbers that the words say, in their order.
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub numbers: Vec<Number>,
+    /// What it would save at most of all that `over` names together, ns.
     #[serde(rename = "saves_ns")]
     pub saves_ns: Option<Figure>,
-    /// Joules that it would save of the whole run.
+    /// Joules that it would save of them together.
     pub saves_joules: Option<Figure>,
+    /// What the savings are sums over.
+    pub over: Over,
     /// On what it rests.
     pub evidence: Evidence,
+}
+
+impl Lever {
+    /// One of which nobody knows what it saves.
+    fn new(over: Over, evidence: Evidence, of: impl Into<Sentence>) -> Self {
+        let Sentence { text, numbers } = of.into();
+        Self { text, numbers, saves_ns: None, saves_joules: None, over, evidence }
+    }
+
+    /// With the time that it saves.
+    fn saving(self, saves_ns: Option<Figure>) -> Self {
+        Self { saves_ns, ..self }
+    }
 }
 
 /// One device.
@@ -154,10 +229,11 @@ pub struct Explanatory {
     /// How much of that resource's ceiling is reached, at most 1; null where the ceiling does not
     /// say.
     pub reached: Option<f64>,
-    /// The resource that is next to it.
+    /// The resource that explains the time best after it.
     #[cfg_attr(feature = "schema", schemars(default))]
     pub next: Option<Nearest>,
-    /// The measurement that would decide where `sure` is `likely`.
+    /// The measurement that would decide where `sure` is `likely`, and that the trace does not hold;
+    /// null where it holds all that could.
     #[cfg_attr(feature = "schema", schemars(default))]
     pub decide: Option<String>,
     /// Joules of a launch.
@@ -197,8 +273,12 @@ pub enum Sure {
 pub struct Nearest {
     /// Which.
     pub resource: Resource,
-    /// Of the time of a launch, at most 1.
+    /// Of the time of a launch, at least, and at most 1.
     pub share: f64,
+    /// Of the time of a launch, at most, where that depends on operands, addresses or what caches
+    /// serve; else `share`.
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub most_share: f64,
 }
 
 /// First launches of a program and geometry that took much longer than those after them.

@@ -2,14 +2,14 @@
 //! batches would give. Refuses to fit fewer than three sizes, to speak by a fit that misses them,
 //! and to take the host's view of a transfer for the device's.
 
-use super::words::{bytes, percent, short, time};
-use super::{Lever, Moved, Statement};
+use super::measurement::untimed;
+use super::words::{Sentence, counted, percent};
+use super::{Lever, Measurement, Moved, Over, Statement};
 use crate::device::Device;
 use crate::facts::{OnDevice, Sized, Transfers, link_direction};
 use crate::figure::{Evidence, Figure, Missing};
 use crate::hockney::{self, Link, Segment};
 use clscope_analysis::host_memory::Class;
-use clscope_io::text::count;
 use clscope_trace::record::Direction;
 use serde::Serialize;
 
@@ -39,10 +39,13 @@ pub struct Portion {
 }
 
 pub(super) fn explain(of: &OnDevice, device: Option<&Device>) -> Vec<Moved> {
-    of.transfers.iter().map(|(direction, t)| moved(*direction, t, device)).collect()
+    let is_timed = of.held.contains(&Measurement::Timing);
+    let each = of.transfers.iter();
+    each.map(|(direction, t)| moved(*direction, t, device, is_timed)).collect()
 }
 
-fn moved(direction: Direction, of: &Transfers, device: Option<&Device>) -> Moved {
+/// What is said of one direction; `is_timed` where the trace holds device timestamps.
+fn moved(direction: Direction, of: &Transfers, device: Option<&Device>, is_timed: bool) -> Moved {
     let fitted = hockney::fit(&of.points());
     let misfit = fitted.as_ref().map(|(_, misfit)| *misfit);
     let own = fitted.filter(|(_, misfit)| *misfit < MISFIT).map(|(segments, misfit)| Link {
@@ -68,19 +71,24 @@ fn moved(direction: Direction, of: &Transfers, device: Option<&Device>) -> Moved
     };
     memory(&mut out);
     let Some(ns) = of.ns() else {
-        out.missing.push(Missing::new(
-            "transfers were not timed",
-            "`clscope record` with device timing on",
-        ));
+        out.missing.push(untimed(is_timed, "transfers were not timed"));
         return out;
     };
-    let rate =
-        if ns > 0.0 { format!(" at {} GB/s", short(of.bytes() / ns)) } else { String::new() };
-    let text = format!("{} ({}) in {}{rate}", transfers(of.count()), bytes(of.bytes()), time(ns));
+    let measured = |value| Figure::exact(value, Evidence::Measured);
+    let mut text = transfers(of.count())
+        .put(" (")
+        .bytes("moved", counted(of.bytes()))
+        .put(") in ")
+        .time("all of them", measured(ns));
+    if ns > 0.0 {
+        text = text.put(" at ").rate("mean rate", measured(of.bytes() / ns));
+    }
     out.statements.push(Statement::new("time", Evidence::Measured, text));
     match (&own, misfit) {
         (Some(link), _) => {
-            let text = format!("by size: {} (errors of {})", pieces(link), percent(link.misfit));
+            let misfit = Figure::exact(link.misfit, Evidence::Modelled);
+            let text = Sentence::from("by size: ").join(pieces(link)).put(" (errors of ");
+            let text = text.share("misfit", misfit).put(")");
             out.statements.push(Statement::new("latency", Evidence::Modelled, text));
         }
         (None, Some(misfit)) => out.missing.push(Missing::new(
@@ -105,7 +113,10 @@ fn moved(direction: Direction, of: &Transfers, device: Option<&Device>) -> Moved
         .chain(links.iter().filter(|l| Some(l.direction.as_str()) == link_direction(direction)));
     let fastest = fastest.flat_map(|l| &l.segments).map(|s| s.gigabytes_per_second);
     batching(of, own.as_ref(), fastest.fold(0.0, f64::max), ns, &mut out);
-    pinned(of, ours("pageable"), ours("pinned"), &mut out);
+    // The memory of a CPU is the host's.
+    if device.is_some_and(|d| !d.is_cpu()) {
+        pinned(of, ours("pageable").zip(ours("pinned")), &mut out);
+    }
     out
 }
 
@@ -124,32 +135,31 @@ fn host_memory(of: &Transfers) -> Option<HostMemory> {
 }
 
 /// So many transfers, in words.
-fn transfers(n: u64) -> String {
-    count(n, "transfer", "transfers")
+fn transfers(n: u64) -> Sentence {
+    Sentence::default().count(n, "transfer", "transfers")
 }
 
 /// Which memory of the host they use, in words.
 fn memory(out: &mut Moved) {
     let Some(of) = out.host_memory else { return };
     let parts = [
-        (of.pinned, "from mapped memory that OpenCL allocated on the host (CL_MEM_ALLOC_HOST_PTR)"),
-        (of.mapped, "from other memory that OpenCL mapped or shares"),
-        (of.application, "from the application's own memory"),
-        (of.unknown, "from memory of unknown kind"),
+        (of.pinned, "mapped memory that OpenCL allocated on the host (CL_MEM_ALLOC_HOST_PTR)"),
+        (of.mapped, "other memory that OpenCL mapped or shares"),
+        (of.application, "the application's own memory"),
+        (of.unknown, "memory of unknown kind"),
     ];
     if of.unknown.count < out.count {
-        let some = parts.iter().filter(|(part, _)| part.count > 0);
-        let to_or_from = |text: &str| match out.direction == Direction::DeviceToHost.name() {
-            true => text.replacen("from", "to", 1),
-            false => text.to_owned(),
+        let to_or_from = match out.direction == Direction::DeviceToHost.name() {
+            true => ") to ",
+            false => ") from ",
         };
-        let texts: Vec<String> = some
-            .map(|(part, text)| {
-                let (count, bytes) = (transfers(part.count), bytes(part.bytes));
-                format!("{count} ({bytes}) {}", to_or_from(text))
-            })
-            .collect();
-        out.statements.push(Statement::new("memory", Evidence::Measured, texts.join(", ")));
+        let some = parts.into_iter().filter(|(part, _)| part.count > 0);
+        let each = some.map(|(part, text)| {
+            let all = transfers(part.count).put(" (").bytes("moved", counted(part.bytes));
+            all.put(to_or_from).put(text)
+        });
+        let text = Sentence::list(each, ", ");
+        out.statements.push(Statement::new("memory", Evidence::Measured, text));
     }
     if of.unknown.count > 0 {
         out.missing.push(Missing::new(
@@ -163,19 +173,21 @@ fn memory(out: &mut Moved) {
 const MISFIT: f64 = 0.25;
 
 /// Each segment, and the size that it begins at.
-fn pieces(of: &Link) -> String {
+fn pieces(of: &Link) -> Sentence {
+    let fitted = |value| Figure::exact(value, Evidence::Modelled).widened(2.0 * of.misfit);
     let one = |s: &Segment| {
-        let from = if s.from_bytes > 0.0 {
-            format!("from {} on ", bytes(s.from_bytes))
-        } else {
-            String::new()
-        };
+        let mut out = Sentence::default();
+        if s.from_bytes > 0.0 {
+            let from = Figure::exact(s.from_bytes, Evidence::Modelled);
+            out = out.put("from ").bytes("segment", from).put(" on ");
+        }
         // The fit has no latency below 0, and none where it would be.
-        let latency =
-            if s.latency_ns > 0.0 { format!("{} + ", time(s.latency_ns)) } else { String::new() };
-        format!("{from}{latency}size / {} GB/s", short(s.gigabytes_per_second))
+        if s.latency_ns > 0.0 {
+            out = out.time("latency", fitted(s.latency_ns)).put(" + ");
+        }
+        out.put("size / ").rate("bandwidth", fitted(s.gigabytes_per_second))
     };
-    of.segments.iter().map(one).collect::<Vec<_>>().join(", ")
+    Sentence::list(of.segments.iter().map(one), ", ")
 }
 
 /// Many small transfers: what one large one would save, as far as the trace's own times tell. The
@@ -188,45 +200,41 @@ fn batching(of: &Transfers, link: Option<&Link>, fastest: f64, ns: f64, out: &mu
     if share < 0.3 || of.count() < 10 {
         return;
     }
-    out.statements.push(Statement::new(
-        "batching",
-        Evidence::Modelled,
-        format!("{} of their time is latency", percent(share)),
-    ));
+    let of_time = Figure::exact(share, Evidence::Modelled).widened(2.0 * link.misfit);
+    let text = Sentence::default().share("latency", of_time).put(" of their time is latency");
+    out.statements.push(Statement::new("batching", Evidence::Modelled, text));
     let least = of.bytes() / fastest;
     let saved = (latency * (1.0 - 1.0 / of.count() as f64)).min(ns - least).max(0.0);
     if saved > 0.0 {
-        out.levers.push(Lever {
-            text: format!("one transfer instead of {} would save the latencies", of.count()),
-            saves_ns: Some(Figure::new(saved, 0.5 * saved, saved, Evidence::Modelled)),
-            saves_joules: None,
-            evidence: Evidence::Modelled,
-        });
+        let text = Sentence::from("one transfer instead of ").whole("transfers", of.count());
+        let text = text.put(" would save the latencies");
+        let saves = Figure::new(saved, 0.5 * saved, saved, Evidence::Modelled);
+        let lever = Lever::new(Over::transfers(of.count()), Evidence::Modelled, text);
+        out.levers.push(lever.saving(Some(saves)));
     }
 }
 
 /// Share of the time that pinned memory must save to be worth a word.
 const WORTH: f64 = 0.05;
 
-/// What pinned memory would change about the same sizes, of those that do not come from memory that
-/// OpenCL gave out. The device's file has both kinds of memory as the host sees them, and the trace
-/// has the device's times: only their ratio can be taken over.
-fn pinned(of: &Transfers, pageable: Option<&Link>, pinned: Option<&Link>, out: &mut Moved) {
-    let others = of.of_memory(&[Class::Application, Class::Unknown]);
-    if others.count() == 0 {
+/// What pinned memory would change about the same sizes, of transfers that are known to use the
+/// application's own memory and that take as long as pageable memory does. The device's file has
+/// both kinds of memory as the host sees them, and the trace has the device's times: only the ratio
+/// of both can be taken over, and which of them the trace's times are nearer to.
+fn pinned(of: &Transfers, links: Option<(&Link, &Link)>, out: &mut Moved) {
+    let own = of.of_memory(&[Class::Application]);
+    if own.count() == 0 || link_direction_is_unknown(out.direction) {
         return;
     }
-    let Some(pinned) = pinned else {
-        if link_known(out.direction) {
-            out.missing.push(Missing::new(
-                "what pinned memory would give",
-                "`clscope bench model` measures transfers",
-            ));
-        }
+    let Some((pageable, pinned)) = links else {
+        out.missing.push(Missing::new(
+            "what pinned memory would give",
+            "the file of device parameters has no times of pageable and pinned memory",
+        ));
         return;
     };
     let of_all = |link: &Link| {
-        others.sizes.iter().fold(Figure::exact(0.0, Evidence::Modelled), |sum, (size, s)| {
+        own.sizes.iter().fold(Figure::exact(0.0, Evidence::Modelled), |sum, (size, s)| {
             let one = link.time_ns(*size as f64).times(s.count as f64);
             Figure {
                 value: sum.value + one.value,
@@ -236,52 +244,46 @@ fn pinned(of: &Transfers, pageable: Option<&Link>, pinned: Option<&Link>, out: &
             }
         })
     };
-    let best = of_all(pinned);
-    let which = match others.count() == of.count() {
-        true => "these sizes take".to_owned(),
-        false => format!("the sizes of those {} take", others.count()),
+    let (best, slow) = (of_all(pinned), of_all(pageable));
+    let mut text = Sentence::from("with the host's wait, ");
+    text = match own.count() == of.count() {
+        true => text.put("these sizes take "),
+        false => text.put("the sizes of those ").whole("transfers", own.count()).put(" take "),
     };
-    let Some(slow) = pageable.map(of_all) else {
-        let text = format!("with the host's wait, {which} {} from pinned memory", time(best.value));
-        out.statements.push(Statement::new("memory", Evidence::Modelled, text));
-        return;
-    };
-    let text = format!(
-        "with the host's wait, {which} {} from pinned and {} from pageable memory on this device",
-        time(best.value),
-        time(slow.value)
-    );
+    let text = text
+        .time("from pinned memory", best)
+        .put(" from pinned and ")
+        .time("from pageable memory", slow)
+        .put(" from pageable memory on this device");
     out.statements.push(Statement::new("memory", Evidence::Modelled, text));
     let kept = best.over(slow);
-    let Some(ns) = others.ns().filter(|_| kept.value <= 1.0 - WORTH) else { return };
-    if ns <= best.high {
-        let text = "they take no longer than pinned memory would".to_owned();
+    let Some(ns) = own.ns().filter(|_| kept.value <= 1.0 - WORTH) else { return };
+    // Without latencies, which are the host's.
+    let bytes_alone = |link: &Link| {
+        let each = own.sizes.iter().map(|(size, s)| {
+            let size = *size as f64;
+            (link.time_ns(size).value - link.latency_at(size)) * s.count as f64
+        });
+        each.sum::<f64>().max(f64::MIN_POSITIVE).ln()
+    };
+    let took = ns.max(f64::MIN_POSITIVE).ln();
+    if (took - bytes_alone(pinned)).abs() <= (took - bytes_alone(pageable)).abs() {
+        let text = "they are as fast as from pinned memory";
         out.statements.push(Statement::new("memory", Evidence::Modelled, text));
         return;
     }
-    let unknown = of.of_memory(&[Class::Unknown]).count();
-    let which = format!("for {} of {}", others.count(), of.count());
-    let condition = match unknown {
-        0 => format!(
-            "{which} from the application's own memory, unless it pinned that by other means"
-        ),
-        n if n == of.count() => "if the memory is pageable (the trace does not say)".to_owned(),
-        n => format!("{which}, if their memory is pageable (the trace does not say for {n})"),
-    };
+    let text = Sentence::from("host memory of CL_MEM_ALLOC_HOST_PTR, mapped once, is pinned: for ")
+        .whole("transfers", own.count())
+        .put(" of ")
+        .whole("all transfers", of.count())
+        .put(" from the application's own memory, unless it pinned that by other means");
     let saved = |kept: f64| ns * (1.0 - kept).max(0.0);
-    out.levers.push(Lever {
-        text: format!("{condition}: host memory of CL_MEM_ALLOC_HOST_PTR, mapped once, is pinned"),
-        saves_ns: Some(Figure::new(
-            saved(kept.value),
-            saved(kept.high),
-            saved(kept.low),
-            Evidence::Modelled,
-        )),
-        saves_joules: None,
-        evidence: Evidence::Modelled,
-    });
+    let saves =
+        Figure::new(saved(kept.value), saved(kept.high), saved(kept.low), Evidence::Modelled);
+    let lever = Lever::new(Over::transfers(own.count()), Evidence::Modelled, text);
+    out.levers.push(lever.saving(Some(saves)));
 }
 
-fn link_known(direction: &str) -> bool {
-    [Direction::HostToDevice, Direction::DeviceToHost].iter().any(|d| d.name() == direction)
+fn link_direction_is_unknown(direction: &str) -> bool {
+    ![Direction::HostToDevice, Direction::DeviceToHost].iter().any(|d| d.name() == direction)
 }

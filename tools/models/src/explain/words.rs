@@ -1,6 +1,125 @@
-//! Numbers as people read them. Refuses to choose what is said.
+//! Numbers as people read them, and sentences that keep each number that they say as a value.
+//! Refuses to choose what is said.
 
-use crate::figure::Figure;
+use super::Number;
+use crate::figure::{Evidence, Figure};
+
+/// A sentence, and the numbers in it by themselves.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Sentence {
+    pub(super) text: String,
+    pub(super) numbers: Vec<Number>,
+}
+
+impl From<&str> for Sentence {
+    fn from(text: &str) -> Self {
+        Self::default().put(text)
+    }
+}
+
+impl From<String> for Sentence {
+    fn from(text: String) -> Self {
+        Self { text, numbers: Vec::new() }
+    }
+}
+
+impl Sentence {
+    /// Words.
+    pub(super) fn put(mut self, text: &str) -> Self {
+        self.text.push_str(text);
+        self
+    }
+
+    /// Another one behind it.
+    pub(super) fn join(mut self, other: Self) -> Self {
+        self.text.push_str(&other.text);
+        self.numbers.extend(other.numbers);
+        self
+    }
+
+    /// Several with `between` them.
+    pub(super) fn list(all: impl IntoIterator<Item = Self>, between: &str) -> Self {
+        let mut out = Self::default();
+        for (n, one) in all.into_iter().enumerate() {
+            out = out.put(if n == 0 { "" } else { between }).join(one);
+        }
+        out
+    }
+
+    /// A number as `text` shows it.
+    fn keep(mut self, name: &'static str, unit: &'static str, value: Figure, text: &str) -> Self {
+        self.text.push_str(text);
+        self.numbers.push(Number { name: name.to_owned(), unit, value });
+        self
+    }
+
+    /// A time in nanoseconds.
+    pub(super) fn time(self, name: &'static str, ns: Figure) -> Self {
+        self.keep(name, "ns", ns, &time(ns.value))
+    }
+
+    /// A share of something, in percent.
+    pub(super) fn share(self, name: &'static str, of: Figure) -> Self {
+        self.keep(name, "share", of, &percent(of.value))
+    }
+
+    /// Bytes, with the half of their interval where they have one.
+    pub(super) fn bytes(self, name: &'static str, of: Figure) -> Self {
+        let text = bytes(of.value) + &doubt(of);
+        self.keep(name, "bytes", of, &text)
+    }
+
+    /// Joules.
+    pub(super) fn joules(self, name: &'static str, of: Figure) -> Self {
+        self.keep(name, "J", of, &joules(of.value))
+    }
+
+    /// Watts.
+    pub(super) fn watts(self, name: &'static str, of: Figure) -> Self {
+        self.keep(name, "W", of, &format!("{:.0} W", of.value))
+    }
+
+    /// A rate in gigabytes per second.
+    pub(super) fn rate(self, name: &'static str, of: Figure) -> Self {
+        self.keep(name, "GB/s", of, &format!("{} GB/s", short(of.value)))
+    }
+
+    /// A large count with its unit.
+    pub(super) fn many(self, name: &'static str, of: Figure, unit: &'static str) -> Self {
+        self.keep(name, unit, of, &many(of.value, unit))
+    }
+
+    /// A count of things.
+    pub(super) fn count(self, n: u64, one: &'static str, more: &'static str) -> Self {
+        self.keep(more, more, Figure::counted(n), &clscope_io::text::count(n, one, more))
+    }
+
+    /// A whole number by itself.
+    pub(super) fn whole(self, name: &'static str, n: u64) -> Self {
+        self.keep(name, name, Figure::counted(n), &n.to_string())
+    }
+
+    /// A number with one digit behind the point.
+    pub(super) fn tenths(self, name: &'static str, unit: &'static str, of: Figure) -> Self {
+        self.keep(name, unit, of, &format!("{:.1}", of.value))
+    }
+
+    /// Whether nothing is said.
+    pub(super) fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+}
+
+/// A share, none of it and no more than all.
+pub(super) fn within_all(of: Figure) -> Figure {
+    let within = |share: f64| share.clamp(0.0, 1.0);
+    Figure { value: within(of.value), low: within(of.low), high: within(of.high), ..of }
+}
+
+/// A count of which nothing is uncertain, or a share of two of them.
+pub(super) const fn counted(value: f64) -> Figure {
+    Figure::exact(value, Evidence::Counted)
+}
 
 /// Three digits.
 pub(super) fn short(value: f64) -> String {

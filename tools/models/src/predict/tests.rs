@@ -288,10 +288,11 @@ fn joules_are_never_below_the_floor_of_the_shortest_time() {
 }
 
 #[test]
-fn the_resource_that_takes_most_of_the_likely_time_is_named() {
-    // Half of memory's time is certain, and issue takes four times that, under its condition.
+fn what_becomes_the_limit_is_named() {
+    // At a tenth of the clock issue takes ten times as long, and memory as long as before.
     let mut device = round();
-    device.keep_parameter(name::ISSUE, Figure::exact(10.0, Evidence::Measured), "ns", "test");
+    device.keep_parameter(name::ISSUE, Figure::exact(1.0, Evidence::Measured), "ns", "test");
+    device.keep_parameter(name::CLOCK, Figure::exact(1000.0, Evidence::Measured), "MHz", "test");
     let mut kernel = kernel();
     let tally = clscope_mix::Tally {
         threads: 12_800_000,
@@ -299,9 +300,16 @@ fn the_resource_that_takes_most_of_the_likely_time_is_named() {
         ..clscope_mix::Tally::default()
     };
     kernel.mix.as_mut().unwrap().classes.insert(Class::Move, tally);
-    let change = Change { scale: Some(2.0), ..Change::default() };
-    let p = predict(&kernel, Some(&device), &change).unwrap();
-    assert!(p.reasons[0].contains("instruction issue takes most"), "{:?}", p.reasons);
+    let at = |mhz| {
+        let change = Change { clock_mhz: Some(mhz), ..Change::default() };
+        predict(&kernel, Some(&device), &change).unwrap()
+    };
+    let (same, slow) = (at(1000.0), at(100.0));
+    assert_eq!((same.measured_limit, same.limit), (Some(Resource::Memory), Some(Resource::Memory)));
+    assert!(same.reasons.iter().any(|r| r == "its limit stays memory"), "{:?}", same.reasons);
+    assert_eq!(slow.limit, Some(Resource::Issue), "{slow:?}");
+    let becomes = "its limit becomes instruction issue, and is memory now";
+    assert!(slow.reasons.iter().any(|r| r == becomes), "{:?}", slow.reasons);
 }
 
 #[test]

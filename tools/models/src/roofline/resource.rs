@@ -1,5 +1,5 @@
-//! What can be the limit of a launch: names, the condition under which a bound holds, and the
-//! measurement that shows whether it does. Owns the words; refuses to compute.
+//! What can be the limit of a launch: names, and the condition under which a bound holds. Owns the
+//! words; refuses to compute.
 
 use clscope_mix::Precision;
 use serde::Serialize;
@@ -81,14 +81,6 @@ impl Resource {
     }
 }
 
-/// The measurement of how accesses lie.
-const ACCESSES: &str = "`clscope record --mix=accesses` counts how accesses lie";
-/// The measurement of what is busy.
-const COUNTERS: &str = "`clscope record --counters gpm` shows which units and memories are busy";
-/// The measurement of what waiting takes.
-const SMALLER: &str =
-    "`clscope record --local KERNEL=SIZE` changes the groups: what only waits follows them";
-
 impl Resource {
     /// In words.
     pub const fn name(self) -> &'static str {
@@ -142,20 +134,6 @@ impl Resource {
             Self::PrivateMemory => Some("if each item indexes its array differently"),
             Self::Cache | Self::LastCache => Some("if each access fetches a piece of its own"),
             _ => None,
-        }
-    }
-
-    /// The command that would show whether it is the limit; `counted`: how accesses lie is known.
-    pub const fn decided_by(self, is_gpu: bool, counted: bool) -> &'static str {
-        match self {
-            Self::Atomics | Self::LocalMemory | Self::Cache if is_gpu && !counted => ACCESSES,
-            Self::Latency
-            | Self::Groups
-            | Self::FewGroups
-            | Self::UnevenGroups
-            | Self::Barriers => SMALLER,
-            _ if is_gpu => COUNTERS,
-            _ => "`clscope record --counters perf` shows instructions and cache misses",
         }
     }
 
