@@ -132,6 +132,16 @@ impl Kernel {
         Some(self.items?.div_ceil(self.local.filter(|n| *n > 0)?))
     }
 
+    /// Whether a CPU takes its items one after another. Its compiler makes vectors of items that have
+    /// no loops of their own, since it joins the turns of innermost loops alone (Jaaskelainen et al.,
+    /// *pocl: A Performance-Portable OpenCL Implementation*, 2015); of others where the device says
+    /// so. What is not known has loops.
+    pub fn runs_apart(&self, device: &Device) -> bool {
+        let again = |items: u64| self.blocks.iter().any(|(_, entered)| *entered > items as f64);
+        let loops = self.blocks.is_empty() || self.items.is_none_or(again);
+        device.is_cpu() && !device.joins_items() && loops
+    }
+
     /// Mean time of a launch, without what first ones took beyond those after them, ns: what a
     /// launch takes again and again.
     pub fn later_ns(&self) -> Option<Figure> {

@@ -114,6 +114,16 @@ impl Kernel {
         classes.filter(|(c, _)| beyond(c)).map(|(_, t)| t.bytes as f64).sum()
     }
 
+    /// Items ask for little, and find nothing of it in the nearest cache: all goes through the last
+    /// one.
+    pub fn passes_on(&self, device: &Device) -> bool {
+        let traffic = self.traffic(device).filter(|of| of.last.bytes > 0.0);
+        let asked = self.cached().ok().zip(self.items);
+        traffic.zip(asked).is_some_and(|(of, (asked, items))| {
+            asked.value <= STREAMED * items as f64 && of.last.bytes >= asked.value
+        })
+    }
+
     /// Share of the pieces of a warp's loads that stand alone; 0 where that is not known.
     pub fn gathers(&self) -> f64 {
         let loads = self.touched().map(|of| of.0).unwrap_or_default();

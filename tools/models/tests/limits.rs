@@ -14,7 +14,7 @@ use clscope_models::facts::OnDevice;
 use clscope_models::latency;
 use clscope_models::predict::{Change, predict};
 use clscope_models::roofline::{self, Family};
-use rows::{CPUS, GPU, Measured, Row, SPIRV, asked, kernel};
+use rows::{CPUS, GPU, Measured, Row, SHARED, SPIRV, asked, kernel};
 use std::collections::BTreeSet;
 
 const ALL: Options<'static> = Options { least_share: 0.0, access_rates: false, wanted: &|_| true };
@@ -54,6 +54,9 @@ fn mostly_right(text: &str, least: usize) {
 fn causes_that_are_built_in_are_named_on_a_cpu() {
     for device in CPUS {
         mostly_right(device, 90);
+    }
+    for device in SHARED {
+        mostly_right(device, 95);
     }
 }
 

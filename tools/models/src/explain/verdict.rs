@@ -102,6 +102,7 @@ impl Candidate {
 /// All that the time can be spent on but launching.
 fn candidates(of: &Kernel, device: &Device, model: &Bounds, worked: Figure) -> Vec<Candidate> {
     let share = |ns: Figure| ns.over(worked);
+    let half = |of: Figure| Figure { high: of.high, ..of.times(0.5) };
     let each = model.bounds.iter().filter_map(|b: &Bound| {
         let (least, most) = (share(b.ns), share(b.most.unwrap_or(b.ns)));
         let (least, most) = match b.resource {
@@ -113,9 +114,9 @@ fn candidates(of: &Kernel, device: &Device, model: &Bounds, worked: Figure) -> V
                 (Figure::new(value, 0.0, most.high, Evidence::Modelled), most)
             }
             // Not each instruction waits for the one before.
-            Resource::Latency | Resource::UnevenGroups => {
-                (Figure { high: least.high, ..least.times(0.5) }, most)
-            }
+            Resource::Latency | Resource::UnevenGroups => (half(least), most),
+            // Compilers for CPUs fold addresses into accesses, and share what loops count.
+            Resource::Integer if device.is_cpu() => (half(least), most),
             _ => (least, most),
         };
         (most.value > 0.0).then_some(Candidate {
@@ -133,6 +134,10 @@ fn candidates(of: &Kernel, device: &Device, model: &Bounds, worked: Figure) -> V
     if let Some(share) = of.dram_share.filter(|_| of.dram_bytes.is_none()) {
         all.retain(|c| c.resource != Resource::MemoryIfMissed);
         all.push(Candidate::measured(Resource::Memory, share));
+    }
+    // Bytes that the nearest cache only passes on take a farther level at least as long.
+    if of.passes_on(device) {
+        all.retain(|c| c.resource != Resource::Cache);
     }
     // What one unit explains as well is no matter of issuing alone.
     let of_units = all.iter().filter(|c| c.resource.is_issued_to()).map(|c| c.least.value);

@@ -122,8 +122,17 @@ fn issue(kernel: &Kernel, device: &Device) -> Option<Figure> {
     Some(device.get(name::ISSUE).ok()?.times(warps / units))
 }
 
+/// Where loads of a CPU that others wait for lead, if nobody knows.
+#[derive(Clone, Copy, PartialEq)]
+enum Lead {
+    /// Anywhere between the nearest cache and memory.
+    Anywhere,
+    /// To memory.
+    Far,
+}
+
 /// How long an instruction's result takes, ns, by where the kernel's data fit.
-fn latency_of(kernel: &Kernel, device: &Device, class: Class) -> Option<Figure> {
+fn latency_of(kernel: &Kernel, device: &Device, class: Class, lead: Lead) -> Option<Figure> {
     let add = device.get(name::LATENCY_ADD).ok()?;
     let of = |n: &str| device.get(n).unwrap_or(add);
     if device.is_cpu() && class.memory().is_none() {
@@ -147,6 +156,7 @@ fn latency_of(kernel: &Kernel, device: &Device, class: Class) -> Option<Figure> 
             let (near, far) = (of(name::LATENCY_LOCAL), of(name::LATENCY_RANDOM));
             let fits = device.get(name::L1_BYTES).ok().zip(kernel.footprint);
             match fits.is_some_and(|(cache, set)| set > cache.value) {
+                true if lead == Lead::Far => far,
                 true => Figure::exact((near.value * far.value).sqrt(), Evidence::Modelled),
                 false => near,
             }
@@ -163,10 +173,14 @@ fn latency_of(kernel: &Kernel, device: &Device, class: Class) -> Option<Figure> 
     })
 }
 
-/// Cycles that a CPU takes for an addition of floating-point numbers, and for one of integers and a
-/// product: Intel, *Optimization Reference Manual*, and AMD, *Software Optimization Guide*, of all
-/// cores since 2017 within a cycle.
-const CYCLES: [f64; 3] = [4.0, 1.0, 3.0];
+/// Cycles that a CPU takes for an addition of floating-point numbers, for one of integers, a product
+/// of integers and a fused multiply-add: Intel, *Optimization Reference Manual*, and AMD, *Software
+/// Optimization Guide*, of all cores since 2017 within a cycle.
+const CYCLES: [f64; 4] = [3.0, 1.0, 3.0, 4.0];
+
+/// Cycles of an addition where it takes fewest (AMD's Zen 5): all else then waits longer than
+/// [`CYCLES`] say.
+const FEWEST: f64 = 2.0;
 
 /// Times that a division waits longer than the next one does: its unit is not pipelined.
 const UNPIPELINED: f64 = 2.0;
@@ -189,7 +203,7 @@ const WINDOW: f64 = 256.0;
 
 /// How long a CPU's result takes, ns, of what does not access memory.
 fn on_cpu(device: &Device, class: Class, add: Figure) -> Figure {
-    let [of_add, of_integer, of_product] = CYCLES;
+    let [of_add, of_integer, of_product, of_fused] = CYCLES;
     let joined = if device.joins_items() { JOINED } else { 1.0 };
     let unit = f64::from(device.compute_units.max(1)) * joined;
     // As long as the next of its kind, or longer.
@@ -205,6 +219,7 @@ fn on_cpu(device: &Device, class: Class, add: Figure) -> Figure {
             add.times(of_integer / of_add)
         }
         Class::IntMul | Class::LongMul => add.times(of_product / of_add),
+        Class::HalfFma | Class::SingleFma | Class::DoubleFma => add.times(of_fused / of_add),
         Class::IntDiv | Class::LongDiv | Class::HalfDiv | Class::SingleDiv | Class::DoubleDiv => {
             by_rate(ceiling_of(class).map_or(&[], |c| c.best))
         }
@@ -221,7 +236,7 @@ const TURN_NS: f64 = 500.0;
 
 /// Warps of a launch, and the time of one of them alone, ns: by the dependences of the code where that
 /// is known, else as if every instruction waited for the one before.
-fn one_warp(kernel: &Kernel, device: &Device) -> Option<(f64, Figure)> {
+fn one_warp(kernel: &Kernel, device: &Device, lead: Lead) -> Option<(f64, Figure)> {
     let mix = kernel.mix.as_ref()?;
     let items = kernel.items?;
     let lanes = u64::from(device.lanes.unwrap_or(1).max(1));
@@ -231,9 +246,9 @@ fn one_warp(kernel: &Kernel, device: &Device) -> Option<(f64, Figure)> {
         _ => items.div_ceil(lanes),
     };
     let warps = warps.max(1) as f64;
-    latency_of(kernel, device, Class::IntArith)?;
-    let latency =
-        |class| latency_of(kernel, device, class).unwrap_or(Figure::exact(0.0, Evidence::Modelled));
+    latency_of(kernel, device, Class::IntArith, lead)?;
+    let none = Figure::exact(0.0, Evidence::Modelled);
+    let latency = |class| latency_of(kernel, device, class, lead).unwrap_or(none);
     let one = if kernel.blocks.is_empty() {
         mix.classes.iter().fold(Figure::exact(0.0, Evidence::Modelled), |sum, (class, tally)| {
             let issued = tally.warps.unwrap_or(tally.threads) as f64;
@@ -266,12 +281,17 @@ const LONG: f64 = 2.0;
 /// others do, but nobody hides it.
 fn longest_group(kernel: &Kernel, device: &Device) -> Option<Figure> {
     let times = kernel.longest_group.filter(|times| *times >= LONG)?;
-    Some(one_warp(kernel, device)?.1.times(times))
+    Some(one_warp(kernel, device, Lead::Anywhere)?.1.times(times))
 }
 
 /// Time of waiting with the warps that fit, ns.
-fn waiting(kernel: &Kernel, device: &Device, occupancy: Option<Occupancy>) -> Option<Figure> {
-    let (warps, one) = one_warp(kernel, device)?;
+fn waiting(
+    kernel: &Kernel,
+    device: &Device,
+    occupancy: Option<Occupancy>,
+    lead: Lead,
+) -> Option<Figure> {
+    let (warps, one) = one_warp(kernel, device, lead)?;
     let lanes = u64::from(device.lanes.unwrap_or(1).max(1));
     let units = f64::from(device.compute_units.max(1));
     // Limits of devices that are not known are taken to hold all.
@@ -384,6 +404,9 @@ pub fn bounds(kernel: &Kernel, device: &Device) -> Bounds {
     // Where no vectors are made of items, arithmetic and accesses are done one by one. Of code that
     // is known the waits say as much.
     let apart_alone = device.is_cpu() && !device.joins_items() && kernel.blocks.is_empty();
+    // Items without loops of their own are joined, but for calls of special functions; ceilings are
+    // those of items with loops.
+    let is_joined = device.is_cpu() && !device.joins_items() && !kernel.runs_apart(device);
     // What a compiler for a CPU makes of work-items need not do each of them what is counted.
     let counted_is_certain = !device.is_cpu();
     let wider = |ns: Figure| ns.times(1.0 / units_used(kernel, device));
@@ -405,7 +428,8 @@ pub fn bounds(kernel: &Kernel, device: &Device) -> Bounds {
                     let most = beside.map(|b| least.map_or(b, |l| l.plus(b)));
                     let least = least.or(beside);
                     let certain = counted_is_certain && Some(least) != Some(beside);
-                    let apart = kernel.mix.as_ref().and_then(|m| one_by_one(m, device, precision));
+                    let apart = kernel.mix.as_ref().filter(|_| !is_joined);
+                    let apart = apart.and_then(|m| one_by_one(m, device, precision));
                     let most = most.or(least).zip(apart).map(|(m, a)| m.larger(a)).or(most);
                     let (least, most) = (least.map(wider), most.map(wider));
                     let likely = most.filter(|_| apart_alone && precision != Precision::Half);
@@ -422,6 +446,8 @@ pub fn bounds(kernel: &Kernel, device: &Device) -> Bounds {
         for resource in BY_CLASS {
             match takes(kernel, device, resource) {
                 Ok(takes) => {
+                    let may_join = is_joined && resource.is_issued_to();
+                    let takes = takes.map(|t| if may_join { t.joined(JOINED) } else { t });
                     let (least, most) =
                         (takes.map(|t| wider(t.least)), takes.map(|t| wider(t.most)));
                     let likely = takes.map(|t| wider(t.likely).value);
@@ -455,13 +481,17 @@ pub fn bounds(kernel: &Kernel, device: &Device) -> Bounds {
     of_memory(kernel, device, (counted_is_certain, apart_alone), &mut found);
     let occupancy = latency::occupancy_on(device, kernel);
     let dependent = if kernel.blocks.is_empty() { DEPENDENT } else { 1.0 };
+    let wait = |lead| waiting(kernel, device, occupancy, lead);
+    // Of a CPU loads may lead to memory, and all may take longer beside an addition.
+    let most = wait(Lead::Far).filter(|_| device.is_cpu()).map(|far| far.times(CYCLES[0] / FEWEST));
     let waits = [
-        (Resource::Latency, waiting(kernel, device, occupancy)),
-        (Resource::UnevenGroups, longest_group(kernel, device)),
+        (Resource::Latency, wait(Lead::Anywhere), most),
+        (Resource::UnevenGroups, longest_group(kernel, device), None),
     ];
-    for (resource, wait) in waits.into_iter().filter_map(|(r, wait)| Some((r, wait?))) {
+    for (resource, wait, most) in waits {
+        let Some(wait) = wait else { continue };
         let (ns, likely) = (wait.modelled(), dependent * wait.value);
-        found.out.bounds.push(Bound { resource, ns, likely, most: None, certain: false });
+        found.out.bounds.push(Bound { resource, ns, likely, most, certain: false });
     }
     let mut out = found.out;
     out.bounds.retain(|b| b.ns.value > 0.0);

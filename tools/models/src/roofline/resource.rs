@@ -131,6 +131,7 @@ impl Resource {
         match self {
             Self::Atomics => Some("if all use one word"),
             Self::ConstantMemory => Some("if each item reads another word"),
+            Self::Barriers => Some("if each item keeps much across them"),
             Self::PrivateMemory => Some("if each item indexes its array differently"),
             Self::Cache | Self::LastCache => Some("if each access fetches a piece of its own"),
             _ => None,

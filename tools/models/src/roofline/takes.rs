@@ -39,6 +39,11 @@ impl Takes {
         Self { least, likely: least.times((most.value / least.value.max(1e-300)).sqrt()), most }
     }
 
+    /// If so many items are done at once, or one.
+    pub(super) fn joined(self, items: f64) -> Self {
+        Self::between(self.least.times(items.recip()), self.most)
+    }
+
     fn plus(self, other: Self) -> Self {
         Self {
             least: self.least.plus(other.least),
@@ -58,6 +63,10 @@ const SOME: f64 = 1024.0;
 /// Turns of local memory that a warp takes to reduce its lanes and to add once, from an H200: 64
 /// additions of each item to one word.
 const JOINED: f64 = 3.0;
+
+/// Values of an item that registers hold, and that an item of a CPU may keep across a barrier: the
+/// vector registers of AVX-512 (Intel, *Software Developer's Manual*, volume 1).
+const KEPT_VALUES: f64 = 32.0;
 
 /// Share of a mix's instructions from which on a class without a ceiling is worth a word.
 const WORTH: f64 = 0.01;
@@ -85,6 +94,7 @@ pub(super) fn takes(
             Resource::Atomics => of.atomics(),
             Resource::ConstantMemory => of.constants(),
             Resource::PrivateMemory => of.private(),
+            Resource::Barriers if device.is_cpu() => of.barriers(),
             Resource::Integer if *class == Class::LongArith => of.addresses(),
             _ if ceiling.counted == Counted::Bytes => {
                 Takes::exactly(Figure::counted(tally.bytes).over(best))
@@ -248,6 +258,13 @@ impl Of<'_> {
                 }
             }
         }
+    }
+
+    /// A CPU ends a loop over the items of a group at each barrier, and stores what every item keeps
+    /// for the next loop. The rate is measured with items that keep hardly anything.
+    fn barriers(&self) -> Takes {
+        let least = Figure::counted(self.tally.threads).over(self.best);
+        Takes { least, likely: least, most: least.times(KEPT_VALUES) }
     }
 
     /// The rate is measured with items that index arrays of 128 bytes differently.

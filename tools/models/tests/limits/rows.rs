@@ -11,6 +11,9 @@ use std::sync::LazyLock;
 
 /// Intel's runtime and PoCL on one machine.
 pub const CPUS: [&str; 2] = [include_str!("intel.json"), include_str!("pocl.json")];
+/// The same of another machine, which others used at the time, with the kernels of `suite.c`: counts of
+/// Intel's runtime, the shortest time of some dozens of launches, the best of four runs of `bench model`.
+pub const SHARED: [&str; 2] = [include_str!("intel_shared.json"), include_str!("pocl_shared.json")];
 /// A GPU.
 pub const GPU: &str = include_str!("h200.json");
 
