@@ -4,18 +4,20 @@ predicted times by it.
 
     clscope bench model --quick && clscope bench model --show --format json > device.json
     clscope record --mix -o trace -- ./limits 8 0.02 | tee limits.txt
-    limits.py CLSCOPE device.json trace.clscope limits.txt [plain.clscope] > file.json
+    limits.py CLSCOPE device.json trace.clscope[,...] limits.txt [plain.clscope...] > file.json
 
-What blocks are of (the trace's folder programs) is kept as `limits.spv` and `limits.ptx` there. On NVIDIA's devices record with `--mix=accesses --counters gpm`, too. CLSCOPE is the command. Copies of large buffers fill the recorder's
-memory: `--capture '*'` and a process for each kernel (`./suite 8 1 NAME`, all of them in one `sh -c`) count all. Kernels that were not counted are left out, and named.
-Times are those of plain.clscope, of the same program recorded without captures, where it is given: captures leave the device idle before
-each launch, which then takes longer.
+What blocks are of (the trace's folder programs) is kept as `.spv` and `.ptx` there. On NVIDIA's devices record with `--mix=accesses --counters gpm`, too. CLSCOPE is the command. Copies of large buffers fill the recorder's
+memory: `--capture '*'` and a process for each kernel (`./suite 8 1 NAME`, all of them in one `sh -c`) count all, or a trace for each
+kernel. Kernels that were not counted are left out, and named. Times are those of plain.clscope, of the same program recorded without
+captures, where it is given: captures leave the device idle before each launch, which then takes longer. Of several, on a machine that
+others use, they are the shortest launch of all.
 """
 import json
 import subprocess
 import sys
 
-clscope, device, trace, log, *plain = sys.argv[1:]
+clscope, device, traces, log, *plain = sys.argv[1:]
+traces = traces.split(",")
 
 
 def document(*words):
@@ -30,12 +32,15 @@ for line in open(log):
     words = line.split()
     if words[:1] == ["limit"]:
         causes[words[1]] = words[2].split("|")
-explained = document("explain", trace, "--limit", "0", "--parameters", device)["devices"]
-explained = {kernel["kernel"]: kernel for on in explained for kernel in on["kernels"]}
+documents = [document("explain", trace, "--limit", "0", "--parameters", device) for trace in traces]
+explained = {kernel["kernel"]: kernel for of in documents for on in of["devices"] for kernel in on["kernels"]}
 # The median of launches: what else ran on the machine for a while is no part of it.
-typical = {kernel["name"]: kernel["time_ns"]["median"] for kernel in document("report", *(plain or [trace]))["kernels"] if kernel["time_ns"]}
+which, typical = "median" if len(plain) < 2 else "min", {}
+for kernel in (kernel for trace in plain or traces for kernel in document("report", trace)["kernels"] if kernel["time_ns"]):
+    time = kernel["time_ns"][which]
+    typical[kernel["name"]] = min(time, typical.get(kernel["name"], time))
 rows = []
-for kernel in document("mix", trace)["kernels"]:
+for kernel in (kernel for trace in traces for kernel in document("mix", trace)["kernels"]):
     name, counted = kernel["kernel"], kernel["executed"]
     if name not in causes or not counted:
         print(f"{name}: {kernel['refused']}", file=sys.stderr)
