@@ -64,10 +64,10 @@ fi
 say "the binaries need glibc $newest or newer"
 
 # Manual pages and completions are made by the command itself, the guide from its sources.
-mkdir -p "$work/share/man" "$work/share/bash-completion/completions" "$work/share/zsh/site-functions" \
+mkdir -p "$lab/share/man" "$work/share/man" "$work/share/bash-completion/completions" "$work/share/zsh/site-functions" \
     "$work/share/fish/vendor_completions.d"
-"$work/bin/clscope" man "$work/share/man/man1" 2>/dev/null
-"$lab/bin/clscope-lab" man "$lab/share/man/man1" 2>/dev/null
+"$work/bin/clscope" man "$work/share/man/man1"
+"$lab/bin/clscope-lab" man "$lab/share/man/man1"
 # Without the name of the file and its time, which gzip keeps otherwise.
 gzip -9n "$work"/share/man/man1/*.1 "$lab"/share/man/man1/*.1
 "$work/bin/clscope" completions bash >"$work/share/bash-completion/completions/clscope"
