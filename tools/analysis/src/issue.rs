@@ -52,44 +52,86 @@ impl Unfinished {
 
 /// Everything that can be found. The fields are counts unless they say otherwise; `as_of` is when
 /// the trace was read, RFC 3339.
-#[derive(Debug, Clone, PartialEq)]
-#[allow(missing_docs)] // the texts below are their documentation
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[allow(missing_docs)] // the texts are their documentation
 pub enum IssueKind {
+    #[error("{} was left out: {error}", name(.file))]
     Unreadable { file: String, error: Error },
+    #[error("{} could not be read: {error}", name(.file))]
     InputOutput { file: String, error: String },
+    #[error("there is no readable .defs file, so nothing has a name")]
     NoDefinitions,
+    #[error("the process called OpenCL, and its trace could not be written")]
     NotWritten,
+    #[error("the last {bytes} bytes of the definitions are torn: some names are missing")]
     TornDefinitions { bytes: usize },
+    #[error("{} of a kind this version does not know", plural(*.count, "definition"))]
     UnknownDefinitions { count: u64 },
+    #[error("{} was left out: its header says it belongs to process {pid}, incarnation {incarnation}", name(.file))]
     OtherProcess { file: String, pid: u32, incarnation: u32 },
+    #[error(
+        "no clock anchor: its times cannot be placed, and are shown as if one tick were one nanosecond"
+    )]
     NoAnchors,
+    #[error(
+        "a single clock anchor: the tick's length is unknown, and times are shown as if one tick were one nanosecond"
+    )]
     NoRate,
+    #[error("{} contradicted the others and were left out", plural(*.count, "clock anchor"))]
     BadAnchors { count: u64 },
+    #[error("{}: {} torn, {bytes} bytes skipped", name(.file), plural(*.blocks, "block"))]
     TornBlocks { file: String, blocks: u64, bytes: u64 },
+    #[error("{}: {bytes} bytes belong to no block", name(.file))]
     SkippedBytes { file: String, bytes: u64 },
+    #[error("{}: a ring could not be read", name(.file))]
     DamagedRing { file: String },
+    #[error("{} missing, of {}", plural(*.blocks, "block"), plural(*.threads, "thread"))]
     MissingBlocks { threads: u64, blocks: u64 },
+    #[error("the oldest {} rotated away to keep the size limit", plural(u64::from(*.segments), "segment"))]
     OldestRotated { segments: u32 },
+    #[error("{} could not be decoded to the end", plural(*.blocks, "block"))]
     DamagedBlocks { blocks: u64 },
+    #[error("{} earlier than the one before, moved up to it", plural(*.records, "record"))]
     TimeRanBack { records: u64 },
+    #[error("{} of a kind this version does not know", plural(*.records, "record"))]
     UnknownRecords { records: u64 },
+    #[error("{} dropped{}", plural(*.records, "record"), dropped(*.reason))]
     Dropped { records: u64, reason: Option<DropReason> },
+    #[error(
+        "the process did not end in order: it was killed, crashed, called _exit, or still runs"
+    )]
     NotEnded,
+    #[error("the process still runs: all figures are as of {as_of}")]
     Running { as_of: String },
+    #[error("thread {thread} was inside {function} when the record ends")]
     InCall { thread: u32, function: String },
+    #[error("{} without an end: {}", plural(*.commands, "command"), .reason.text())]
     Unfinished { commands: u64, reason: Unfinished },
+    #[error("{} without device time: {}", plural(*.commands, "command"), .reason.text())]
     Untimed { commands: u64, reason: Untimed },
+    #[error("{} of commands that are not in the trace", plural(*.timings, "device time"))]
     OrphanTimings { timings: u64 },
+    #[error("{} left untimed, because their profiling timestamps can be no times (out of order, equal, or of another unit than nanoseconds): by the host's clock each took at most {:.3} ms", plural(*.commands, "command"), *.most_ns as f64 / 1e6)]
     ImpossibleStamps { commands: u64, most_ns: u64 },
+    #[error("{} with a sampling probability that is none", plural(*.commands, "launch").replace("launchs", "launches"))]
     BadProbabilities { commands: u64 },
+    #[error("{device}: its clock could not be aligned with the host's")]
     Unaligned { device: String },
+    #[error("{device}: QUEUED is not proved to be taken inside the enqueue call")]
     QueuedNotUsed { device: String },
+    #[error("{device}: its clock stepped {}", plural(*.steps, "time"))]
     ClockSteps { device: String, steps: u64 },
+    #[error("{device}: {} of host and device contradict all others", plural(*.bounds, "time"))]
     FalseBounds { device: String, bounds: u64 },
+    #[error("{} outside what the host saw, by at most {most_ns} ns", plural(*.spans, "device span"))]
     Clamped { spans: u64, most_ns: u64 },
+    #[error("no device spans: {why}")]
     NoDeviceSpans { why: &'static str },
+    #[error("host {host} {}", placed(*.bound_ns))]
     OtherHost { host: String, bound_ns: Option<u64> },
+    #[error("its monotonic clock is {:.1} s {} that of other processes of the host, as in a time namespace; it was placed by the wall clock, readings within {:.1} us", .apart_ns.unsigned_abs() as f64 / 1e9, if *.apart_ns < 0 { "behind" } else { "ahead of" }, *.bound_ns as f64 / 1e3)]
     OtherClock { apart_ns: i64, bound_ns: u64 },
+    #[error("{text}")]
     Recorder { code: String, text: String },
 }
 
@@ -266,7 +308,7 @@ impl IssueKind {
 }
 
 /// `n noun` or `n nouns`.
-fn count(n: u64, noun: &str) -> String {
+fn plural(n: u64, noun: &str) -> String {
     if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
 }
 
@@ -275,165 +317,20 @@ fn name(file: &str) -> &str {
     file.rsplit('/').next().unwrap_or(file)
 }
 
-impl fmt::Display for IssueKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unreadable { file, error } => write!(f, "{} was left out: {error}", name(file)),
-            Self::InputOutput { file, error } => {
-                write!(f, "{} could not be read: {error}", name(file))
-            }
-            Self::NoDefinitions => {
-                write!(f, "there is no readable .defs file, so nothing has a name")
-            }
-            Self::NotWritten => {
-                write!(f, "the process called OpenCL, and its trace could not be written")
-            }
-            Self::TornDefinitions { bytes } => write!(
-                f,
-                "the last {bytes} bytes of the definitions are torn: some names are missing"
-            ),
-            Self::UnknownDefinitions { count: n } => {
-                write!(f, "{} of a kind this version does not know", count(*n, "definition"))
-            }
-            Self::OtherProcess { file, pid, incarnation } => {
-                write!(
-                    f,
-                    "{} was left out: its header says it belongs to process {pid}, incarnation {incarnation}",
-                    name(file)
-                )
-            }
-            Self::NoAnchors => write!(
-                f,
-                "no clock anchor: its times cannot be placed, and are shown as if one tick were one nanosecond"
-            ),
-            Self::NoRate => {
-                write!(
-                    f,
-                    "a single clock anchor: the tick's length is unknown, and times are shown as if one tick were one nanosecond"
-                )
-            }
-            Self::BadAnchors { count: n } => {
-                write!(f, "{} contradicted the others and were left out", count(*n, "clock anchor"))
-            }
-            Self::TornBlocks { file, blocks, bytes } => {
-                write!(f, "{}: {} torn, {bytes} bytes skipped", name(file), count(*blocks, "block"))
-            }
-            Self::SkippedBytes { file, bytes } => {
-                write!(f, "{}: {bytes} bytes belong to no block", name(file))
-            }
-            Self::DamagedRing { file } => write!(f, "{}: a ring could not be read", name(file)),
-            Self::MissingBlocks { threads, blocks } => {
-                write!(f, "{} missing, of {}", count(*blocks, "block"), count(*threads, "thread"))
-            }
-            Self::OldestRotated { segments } => {
-                write!(
-                    f,
-                    "the oldest {} rotated away to keep the size limit",
-                    count(u64::from(*segments), "segment")
-                )
-            }
-            Self::DamagedBlocks { blocks } => {
-                write!(f, "{} could not be decoded to the end", count(*blocks, "block"))
-            }
-            Self::TimeRanBack { records } => write!(
-                f,
-                "{} earlier than the one before, moved up to it",
-                count(*records, "record")
-            ),
-            Self::UnknownRecords { records } => {
-                write!(f, "{} of a kind this version does not know", count(*records, "record"))
-            }
-            Self::Dropped { records, reason: Some(reason) } => {
-                write!(f, "{} dropped: {}", count(*records, "record"), reason.text())
-            }
-            Self::Dropped { records, reason: None } => {
-                write!(
-                    f,
-                    "{} dropped just before the end: the trace could not be written (disk full, a limit, or `clscope record` was behind or gone), or the calls came from a signal handler in the middle of another call",
-                    count(*records, "record")
-                )
-            }
-            Self::NotEnded => write!(
-                f,
-                "the process did not end in order: it was killed, crashed, called _exit, or still runs"
-            ),
-            Self::Running { as_of } => {
-                write!(f, "the process still runs: all figures are as of {as_of}")
-            }
-            Self::InCall { thread, function } => {
-                write!(f, "thread {thread} was inside {function} when the record ends")
-            }
-            Self::Unfinished { commands, reason } => {
-                write!(f, "{} without an end: {}", count(*commands, "command"), reason.text())
-            }
-            Self::Untimed { commands, reason } => {
-                write!(f, "{} without device time: {}", count(*commands, "command"), reason.text())
-            }
-            Self::OrphanTimings { timings } => write!(
-                f,
-                "{} of commands that are not in the trace",
-                count(*timings, "device time")
-            ),
-            Self::ImpossibleStamps { commands, most_ns } => write!(
-                f,
-                "{} left untimed, because their profiling timestamps can be no times (out of order, equal, or of another unit than nanoseconds): by the host's clock each took at most {:.3} ms",
-                count(*commands, "command"),
-                *most_ns as f64 / 1e6
-            ),
-            Self::BadProbabilities { commands } => {
-                write!(
-                    f,
-                    "{} with a sampling probability that is none",
-                    count(*commands, "launch").replace("launchs", "launches")
-                )
-            }
-            Self::Unaligned { device } => {
-                write!(f, "{device}: its clock could not be aligned with the host's")
-            }
-            Self::QueuedNotUsed { device } => {
-                write!(f, "{device}: QUEUED is not proved to be taken inside the enqueue call")
-            }
-            Self::FalseBounds { device, bounds } => {
-                write!(
-                    f,
-                    "{device}: {} of host and device contradict all others",
-                    count(*bounds, "time")
-                )
-            }
-            Self::ClockSteps { device, steps } => {
-                write!(f, "{device}: its clock stepped {}", count(*steps, "time"))
-            }
-            Self::Clamped { spans, most_ns } => {
-                write!(
-                    f,
-                    "{} outside what the host saw, by at most {most_ns} ns",
-                    count(*spans, "device span")
-                )
-            }
-            Self::NoDeviceSpans { why } => write!(f, "no device spans: {why}"),
-            Self::OtherHost { host, bound_ns: Some(bound) } => {
-                write!(
-                    f,
-                    "host {host} was placed by wall clocks, readings within {:.1} us",
-                    *bound as f64 / 1e3
-                )
-            }
-            Self::OtherHost { host, bound_ns: None } => {
-                write!(f, "host {host} could not be placed: it lacks clock anchors")
-            }
-            Self::OtherClock { apart_ns, bound_ns } => {
-                write!(
-                    f,
-                    "its monotonic clock is {:.1} s {} that of other processes of the host, as in a \
-                     time namespace; it was placed by the wall clock, readings within {:.1} us",
-                    apart_ns.unsigned_abs() as f64 / 1e9,
-                    if *apart_ns < 0 { "behind" } else { "ahead of" },
-                    *bound_ns as f64 / 1e3
-                )
-            }
-            Self::Recorder { text, .. } => f.write_str(text),
-        }
-    }
+fn dropped(reason: Option<DropReason>) -> String {
+    reason.map_or_else(
+        || {
+            " just before the end: the trace could not be written (disk full, a limit, or `clscope record` was behind or gone), or the calls came from a signal handler in the middle of another call".to_owned()
+        },
+        |reason| format!(": {}", reason.text()),
+    )
+}
+
+fn placed(bound_ns: Option<u64>) -> String {
+    bound_ns.map_or_else(
+        || "could not be placed: it lacks clock anchors".to_owned(),
+        |ns| format!("was placed by wall clocks, readings within {:.1} us", ns as f64 / 1e3),
+    )
 }
 
 impl fmt::Display for Issue {
