@@ -256,17 +256,13 @@ fn values(cell: &str) -> Vec<String> {
     found.iter().map(|value| value.trim().to_owned()).collect()
 }
 
-/// Numbers that only name a stream of chance.
-const STREAMS: [&str; 5] = ["UPLOAD", "SHORT", "LONG", "VARIED", "READ"];
-
 #[test]
 fn every_constant_of_the_estimates_has_its_source() {
     let read = |path: &str| std::fs::read_to_string(root().join(path)).unwrap();
     let (model, others) = (read("tools/guide/model.md"), read("tools/analysis/CONSTANTS.md"));
     let folders =
         ["tools/analysis/src/energy", "tools/analysis/src/stats", "tools/profile/src/energy"];
-    let mut all: Vec<_> = folders.iter().flat_map(|of| constants(&root().join(of))).collect();
-    all.retain(|(file, name, _)| file != "frames.rs" || !STREAMS.contains(&name.as_str()));
+    let all: Vec<_> = folders.iter().flat_map(|of| constants(&root().join(of))).collect();
     assert!(all.len() > 100, "{}", all.len());
     let (rows, bounds) = others.split_once("## Bounds").unwrap();
     let mut told: Vec<(String, Option<String>, Option<String>)> = Vec::new();
