@@ -106,6 +106,13 @@ fn families() -> Vec<Family> {
             lengths: (1e-5, 1e-2),
             ..base
         },
+        Family {
+            name: "samples 60 s, bursts in one order",
+            seconds: 60.0,
+            kernels: 9,
+            mix: Mix::Ordered,
+            ..base
+        },
         Family { name: "samples 20 s, two always in pairs", mix: Mix::Paired(0.15), ..base },
         Family {
             name: "RAPL 60 s, 10 us - 100 ms",

@@ -247,7 +247,7 @@ pub(super) fn fit(problem: &Problem<'_>) -> Result<Fitted, AttributionError> {
     let fitted: Vec<bool> = floors.iter().map(|floor| *floor == Floor::Fitted).collect();
     let variation = Variation::new(activity, &columns, &rows, &fitted, &present);
     let mut all = readings_of_run(&rows, &columns, &present, &lengths);
-    variation.without_ripple(&mut all, &lengths);
+    let ripple = variation.ripple(&all, &lengths);
     let bent = |powers: &[f64]| {
         let mut of_classes = vec![0.0; activity.classes()];
         present.iter().zip(powers).for_each(|(&class, power)| of_classes[class] = *power);
@@ -256,6 +256,8 @@ pub(super) fn fit(problem: &Problem<'_>) -> Result<Fitted, AttributionError> {
         for (_, column) in &mut out {
             column.iter_mut().zip(&lengths).for_each(|(watts, length)| *watts *= length);
         }
+        let usual = problem.spread * powers.iter().sum::<f64>() / powers.len() as f64;
+        out.extend(ripple.iter().map(|(sd, column)| (sd * usual, column.clone())));
         out
     };
     let levels: Vec<Option<(f64, f64)>> = floors

@@ -48,6 +48,19 @@ impl Parameter {
         }
     }
 
+    /// Where a search begins: all of the range in a few steps, or what is likely, in steps of so many
+    /// standard deviations. Kernels that follow each other in one order fit nearly as well when they
+    /// are shifted by one of them: steps have to be shorter.
+    fn starts(self, is_likely: bool, step: f64) -> Vec<f64> {
+        let Self::Free { from, to, typical, sd } = self else { return vec![self.typical()] };
+        if !is_likely {
+            return (0..6).map(|i| from + (to - from) * (f64::from(i) / 5.0).powi(2)).collect();
+        }
+        let reach = (LIKELY / step) as i32;
+        let likely = (-reach..=reach).map(|i| typical + f64::from(i) * step * sd);
+        likely.filter(|at| (from..=to).contains(at)).collect()
+    }
+
     fn range(self) -> Option<(f64, f64)> {
         match self {
             Self::Free { from, to, .. } if to > from => Some((from, to)),
@@ -56,6 +69,8 @@ impl Parameter {
     }
 }
 
+/// Standard deviations within which parameters are likely.
+const LIKELY: f64 = 2.5;
 /// Standard deviation of what is expected of a lag and of a delay, in periods of the sensor.
 const LAG_SD: f64 = 0.2;
 const DELAY_SD: f64 = 0.15;
@@ -180,7 +195,9 @@ pub(crate) fn choose(
     let mut of_shapes = Vec::new();
     let shapes: &[fn(&mut Response) -> &mut f64] = &[|r| &mut r.lag, |r| &mut r.window];
     for (shape, parameter) in shapes.iter().zip([model.lag, model.window]) {
-        let Some((from, to)) = parameter.range() else { continue };
+        if parameter.range().is_none() {
+            continue;
+        }
         // With both shapes open they are tried one at a time: one sample cannot separate them in
         // detail.
         let mut start = typical;
@@ -190,15 +207,13 @@ pub(crate) fn choose(
         if parameter == model.window && model.lag.range().is_some() {
             start.lag = 0.0;
         }
-        for i in 0..6 {
+        for (is_likely, at) in [false, true].into_iter().flat_map(|is_likely| {
+            parameter.starts(is_likely, 1.0).into_iter().map(move |at| (is_likely, at))
+        }) {
             let mut response = start;
-            *shape(&mut response) = from + (to - from) * (f64::from(i) / 5.0).powi(2);
-            for j in 0..6 {
-                if let Some((from, to)) = model.delay.range() {
-                    response.delay = from + (to - from) * f64::from(j) / 5.0;
-                } else if j > 0 {
-                    break;
-                }
+            *shape(&mut response) = at;
+            for delay in model.delay.starts(is_likely, 0.5) {
+                response.delay = delay;
                 let cost = trial.cost(&response);
                 if cost < best.0 {
                     best = (cost, response);
@@ -214,11 +229,9 @@ pub(crate) fn choose(
     if let Some((_, response)) = of_shapes.into_iter().min_by(|a, b| a.0.total_cmp(&b.0)) {
         return response;
     }
-    if let (None, None, Some((from, to))) =
-        (model.lag.range(), model.window.range(), model.delay.range())
-    {
-        for j in 0..12 {
-            let response = Response { delay: from + (to - from) * f64::from(j) / 11.0, ..typical };
+    if model.lag.range().is_none() && model.window.range().is_none() {
+        for delay in [false, true].iter().flat_map(|of| model.delay.starts(*of, 0.5)) {
+            let response = Response { delay, ..typical };
             let cost = trial.cost(&response);
             if cost < best.0 {
                 best = (cost, response);
@@ -229,46 +242,41 @@ pub(crate) fn choose(
 }
 
 /// Golden sections along shape (at a constant mean delay, which is what the data fix best) and
-/// along the delay.
+/// along the delay. What a section over several valleys finds may be worse than where it began.
 fn refine(trial: &mut Trial<'_>, model: &ResponseModel, mut response: Response) -> Response {
+    let mut cost = trial.cost(&response);
+    let slides = model.delay.range();
+    let slide = |delay: f64| slides.map_or(delay, |(from, to)| delay.clamp(from, to));
+    type Moved<'m> = &'m dyn Fn(&Response, f64) -> Response;
+    let ways: [(Parameter, fn(&Response) -> f64, Moved<'_>); 3] = [
+        (model.delay, |r| r.delay, &|r, delay| Response { delay, ..*r }),
+        (model.lag, |r| r.lag, &|r, lag| Response {
+            lag,
+            delay: slide(r.delay + r.lag - lag),
+            ..*r
+        }),
+        (model.window, |r| r.window, &|r, window| Response {
+            window,
+            delay: slide(r.delay + (r.window - window) / 2.0),
+            ..*r
+        }),
+    ];
     let mut reach = 0.35;
     for _ in 0..4 {
-        if let Some((from, to)) = model.delay.range() {
-            let width = (to - from) * reach;
-            let centre = response.delay;
-            response.delay =
-                golden((centre - width).max(from), (centre + width).min(to), |delay| {
-                    trial.cost(&Response { delay, ..response })
-                });
-        }
-        let slides = model.delay.range();
-        let slide = |delay: f64| slides.map_or(delay, |(from, to)| delay.clamp(from, to));
-        if let Some((from, to)) = model.lag.range().filter(|_| response.lag > 0.0) {
-            let at = |lag: f64| Response {
-                lag,
-                delay: slide(response.delay + response.lag - lag),
-                ..response
-            };
-            let width = (to - from) * reach;
-            let lag =
-                golden((response.lag - width).max(from), (response.lag + width).min(to), |lag| {
-                    trial.cost(&at(lag))
-                });
-            response = at(lag);
-        }
-        if let Some((from, to)) = model.window.range().filter(|_| response.window > 0.0) {
-            let at = |window: f64| Response {
-                window,
-                delay: slide(response.delay + (response.window - window) / 2.0),
-                ..response
-            };
-            let width = (to - from) * reach;
-            let window = golden(
-                (response.window - width).max(from),
-                (response.window + width).min(to),
-                |w| trial.cost(&at(w)),
-            );
-            response = at(window);
+        for (way, (parameter, own, moved)) in ways.iter().enumerate() {
+            let Some((from, to)) = parameter.range() else { continue };
+            let (centre, width) = (own(&response), (to - from) * reach);
+            // A shape that is 0 is the one that is not tried.
+            if way > 0 && centre <= 0.0 {
+                continue;
+            }
+            let ends = ((centre - width).max(from), (centre + width).min(to));
+            let best = golden(ends.0, ends.1, |at| trial.cost(&moved(&response, at)));
+            let found = moved(&response, best);
+            let of_found = trial.cost(&found);
+            if of_found < cost {
+                (cost, response) = (of_found, found);
+            }
         }
         reach *= 0.3;
     }

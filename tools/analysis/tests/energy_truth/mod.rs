@@ -29,6 +29,8 @@ pub enum Mix {
     Repeating,
     /// Class 1 runs right after class 0 and never else, the others in changing shares.
     Paired(f64),
+    /// Behind each launch of class 0 the others run ten times each, in one order.
+    Ordered,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -273,7 +275,7 @@ impl Scenario {
             }
             let every = match self.mix {
                 Mix::Changing(every) | Mix::Paired(every) => every,
-                Mix::Repeating => f64::INFINITY,
+                Mix::Repeating | Mix::Ordered => f64::INFINITY,
             };
             if now >= change && every.is_finite() {
                 shares.fill_with(|| random.uniform().powi(2) + 0.02);
@@ -283,6 +285,7 @@ impl Scenario {
             }
             let class = match self.mix {
                 Mix::Repeating => step % count,
+                Mix::Ordered => (step % (10 * count - 9)).div_ceil(10),
                 Mix::Changing(_) => self.draw(&shares, &mut random),
                 Mix::Paired(_) => pending.take().unwrap_or_else(|| {
                     shares[1.min(count - 1)] = 0.0;
