@@ -560,9 +560,10 @@ fn readings_that_decide_about_a_kernel_are_shown() {
         assert!(text.contains(part), "{part}: {text}");
     }
     let page = report(&["--format", "html"]).success().stdout;
-    assert!(
-        page.contains("Measured and predicted power") && page.contains("class=\"dot\" r=\"5\"")
-    );
+    for part in ["Measured and predicted power", "Measured less predicted", "class=\"dot\" r=\"5\""]
+    {
+        assert!(page.contains(part), "{part}");
+    }
     // A kernel that there is not: which there are.
     let wrong = stage.clscope(["report", "t.clscope", "--explain-energy", "no_such"]).run();
     assert_eq!(wrong.status.code(), Some(1), "{}", wrong.stdout);

@@ -4,9 +4,7 @@
 use super::Curve;
 use super::details::Details;
 use super::html::{Html, cut, joules, time};
-use super::tables::{interval, table};
 use crate::stacks::{Stack, Weight};
-use clscope_profile::energy::explained::{Explained, Reading};
 use std::collections::BTreeMap;
 
 /// Boxes of a flame graph.
@@ -119,67 +117,6 @@ pub fn over_time(page: &mut Html, of: &Details, length: u64) {
     )
     .put(time(length as f64))
     .raw("</text></svg></figure>\n");
-}
-
-/// Most points of a line in a picture.
-const POINTS: usize = 1200;
-
-/// What decides about a kernel's joules: measured and predicted power over the run, their difference
-/// below, and larger dots for the readings that move the kernel's power most.
-pub fn explained(page: &mut Html, of: &Explained) {
-    page.raw("<h3>What decides about the joules of ").name(&of.kernel).raw("</h3>\n");
-    if let Some(why) = &of.absent {
-        page.raw("<p>Absent: ").prose(why).raw("</p>\n");
-        return;
-    }
-    let each = [
-        ("All that is known", &of.joules_per_launch),
-        ("Readings of the run alone", &of.run_joules_per_launch),
-        ("Windows in which it ran alone", &of.alone_joules_per_launch),
-    ];
-    table(page, &["From", "Above idle, a launch#"], each, |page, (from, figure)| {
-        page.raw("<td>").raw(from).raw("</td>");
-        interval(page, figure.as_ref(), joules);
-    });
-    let Some((first, last)) = of.readings.first().zip(of.readings.last()) else { return };
-    let (begin, length) = (first.at_ns, (last.at_ns - first.at_ns).max(1) as f64);
-    let x = |reading: &Reading| (reading.at_ns - begin) as f64 / length * 1192.0 + 4.0;
-    let watts = of.readings.iter().flat_map(|r| [r.measured_watts, r.predicted_watts]);
-    let top = watts.fold(1e-9, f64::max);
-    let most = of.readings.iter().map(|r| r.residual().abs()).fold(1e-9, f64::max);
-    let level = |watts: f64| 142.0 - watts.max(0.0) / top * 122.0;
-    let off = |watts: f64| 205.0 - watts / most * 45.0;
-    page.raw("<figure><figcaption>Power measured (dots) and predicted (line), up to ");
-    page.put(format_args!("{top:.1} W")).raw("; below, the difference, up to ");
-    page.put(format_args!("{most:.1} W"));
-    page.raw(". Large dots: readings that move its power most.</figcaption><svg viewBox=\"0 0 1200 268\" role=\"img\" aria-label=\"Measured and predicted power\">");
-    let step = of.readings.len().div_ceil(POINTS).max(1);
-    page.raw("<polyline class=\"power\" points=\"");
-    for reading in of.readings.iter().step_by(step) {
-        page.put(format_args!("{:.1},{:.1} ", x(reading), level(reading.predicted_watts)));
-    }
-    page.raw("\"/>");
-    for reading in of.readings.iter().step_by(step) {
-        for y in [level(reading.measured_watts), off(reading.residual())] {
-            page.raw("<circle class=\"dot\" r=\"1.4\" cx=\"")
-                .put(format_args!("{:.1}", x(reading)));
-            page.raw("\" cy=\"").put(format_args!("{y:.1}")).raw("\"/>");
-        }
-    }
-    for reading in of.strongest.iter().filter_map(|at| of.readings.get(*at)) {
-        page.raw("<circle class=\"dot\" r=\"5\" cx=\"").put(format_args!("{:.1}", x(reading)));
-        page.raw("\" cy=\"").put(format_args!("{:.1}", level(reading.measured_watts)));
-        page.raw("\"><title>");
-        page.put(format_args!(
-            "{:.1} W measured, {:.1} W predicted: moves its power by {:+.2} W",
-            reading.measured_watts, reading.predicted_watts, reading.pull_watts
-        ));
-        page.raw("</title></circle>");
-    }
-    page.raw("<text x=\"4\" y=\"264\">").put(time(begin as f64));
-    page.raw("</text><text x=\"1196\" y=\"264\" text-anchor=\"end\">")
-        .put(time(last.at_ns as f64))
-        .raw("</text></svg></figure>\n");
 }
 
 /// A box of a flame graph, with those inside it.

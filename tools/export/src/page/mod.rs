@@ -11,6 +11,7 @@ mod answer_rows;
 mod charts;
 mod details;
 mod executed;
+mod explained;
 mod findings;
 pub mod html;
 mod places;

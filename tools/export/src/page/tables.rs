@@ -370,7 +370,7 @@ fn one_device(page: &mut Html, device: &DeviceEnergy) {
     }
     repetitions(page, device);
     if let Some(of) = &device.explained {
-        super::charts::explained(page, of);
+        super::explained::explained(page, of);
     }
     if let Some(next) = &device.next {
         page.raw("<p>Next: ").prose(next).raw("</p>\n");
