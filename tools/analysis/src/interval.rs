@@ -95,6 +95,12 @@ impl Interval {
         }
     }
 
+    /// Cut off at the ends of what is possible; the value stays inside.
+    pub fn within(&self, least: f64, most: f64) -> Self {
+        let (low, high) = (self.low.max(least), self.high.min(most));
+        Self { low: low.min(self.value), high: high.max(self.value), ..*self }
+    }
+
     /// `factor` times as much; `factor` is exact and not negative.
     pub fn times(&self, factor: f64) -> Self {
         self.map(|x| x * factor)

@@ -64,7 +64,7 @@ pub fn sums(of: &DeviceEnergy) -> Vec<Sum> {
     let floor = of.floors.iter().find(|f| f.state == 0).and_then(|f| f.watts);
     let Some(floor) = floor else { return Vec::new() };
     let groups = of.groups.iter().enumerate();
-    let apart = groups.filter(|(_, g)| g.names.len() > 1 && !g.is_wide());
+    let apart = groups.filter(|(_, g)| g.names.len() > 1);
     apart
         .filter_map(|(at, group)| {
             let members: Vec<Member> = of
@@ -353,6 +353,7 @@ mod tests {
                 busy_seconds: 3.0,
                 joules: Interval::estimated(630.0, 624.0, 636.0),
                 watts: Interval::estimated(210.0, 208.0, 212.0),
+                idle: Interval::exact(300.0),
             }],
             classes,
             floors: vec![Floor {

@@ -82,6 +82,8 @@ pub struct GroupEnergy {
     pub joules: Interval,
     /// What running added.
     pub dynamic: Interval,
+    /// What the device draws at rest anyway.
+    pub idle: Interval,
 }
 
 /// A power state while nothing ran.

@@ -74,8 +74,9 @@ fn class(parts: &[Attribution], at: usize, index: usize) -> Option<(ClassEnergy,
         unknown: None,
         ..**rows.first()?
     };
-    let dynamic = row.dynamic?;
-    let group = GroupEnergy { classes: vec![row.class], busy: covered, watts, joules, dynamic };
+    let (dynamic, idle) = row.dynamic.zip(row.idle)?;
+    let classes = vec![row.class];
+    let group = GroupEnergy { classes, busy: covered, watts, joules, dynamic, idle };
     Some((row, group))
 }
 

@@ -361,12 +361,9 @@ fn one_device(page: &mut Html, device: &DeviceEnergy) {
     );
     for group in device.groups.iter().filter(|g| g.names.len() > 1) {
         page.raw("<p>Only the sum is measurable: ").name(&group.names.join(" + ")).raw(" cost ");
-        page.put(told(&group.joules, joules)).raw(" together");
-        if !group.is_wide() {
-            page.raw(", ").put(told(&group.watts, |w| format!("{w:.1} W")));
-            page.raw(" while any of them runs");
-        }
-        page.raw(".</p>\n");
+        page.put(told(&group.joules, joules)).raw(" together, ");
+        page.put(told(&group.watts, |w| format!("{w:.1} W")));
+        page.raw(" while any of them runs.</p>\n");
     }
     repetitions(page, device);
     if let Some(of) = &device.explained {

@@ -349,6 +349,7 @@ pub(super) fn fill(
                 busy_seconds: covered,
                 joules,
                 watts,
+                idle: floor.map_or(Interval::exact(0.0), |floor| floor.times(covered)),
             });
             if is_known(&joules) {
                 let duration = busy / launches;

@@ -179,40 +179,29 @@ impl DeviceEnergy {
     }
 
     /// What was measured, part by part: every view that draws joules draws these. What is not known
-    /// by itself is in the last, so that the parts add up to what was measured.
+    /// is in the last, so that the parts add up to what was measured.
     pub fn parts(&self) -> Vec<Part<'_>> {
-        let mut rest = self.unattributed;
         let mut out: Vec<Part<'_>> = Vec::new();
         for (index, group) in self.groups.iter().enumerate() {
             let members = self.classes.iter().filter(|c| c.group == Some(index));
-            let members: Vec<&Class> = members.collect();
-            let of = match &members[..] {
-                _ if group.is_repetitions() => Some((PartOf::Repetitions, group.joules)),
-                // Of a sum there may be one class left that workers did not tell.
-                [class] if class.joules.is_some() || group.names.len() == 1 => {
-                    class.joules.map(|joules| (PartOf::Class(class), joules))
-                }
-                // Repetitions may tell all of them apart.
-                _ if !members.is_empty() && members.iter().all(|c| c.joules.is_some()) => {
-                    let each = members.iter().filter_map(|c| Some((PartOf::Class(c), c.joules?)));
-                    out.extend(each.map(|(of, joules)| Part { of, joules }));
+            let each: Option<Vec<Part<'_>>> =
+                members.map(|c| Some(Part { of: PartOf::Class(c), joules: c.joules? })).collect();
+            let of = match each {
+                _ if group.is_repetitions() => PartOf::Repetitions,
+                // The energy model may tell all of a sum apart.
+                Some(each) if !each.is_empty() => {
+                    out.extend(each);
                     continue;
                 }
-                _ => Some((PartOf::Sum(&group.names), group.joules)),
+                _ => PartOf::Sum(&group.names),
             };
-            match of {
-                Some((of, joules)) => out.push(Part { of, joules }),
-                None => {
-                    let (by, open) = (group.joules.value, group.joules.longer());
-                    rest = rest.map(|rest| moved(rest, by).open_by(open));
-                }
-            }
+            out.push(Part { of, joules: group.joules });
         }
         for floor in &self.floors {
             let joules = floor.joules.map(|j| Interval::measured(j, j, j));
             out.extend(joules.map(|joules| Part { of: PartOf::Floor(floor), joules }));
         }
-        out.extend(rest.map(|joules| Part { of: PartOf::Rest, joules }));
+        out.extend(self.unattributed.map(|joules| Part { of: PartOf::Rest, joules }));
         out
     }
 
@@ -415,17 +404,14 @@ pub struct Group {
     pub busy_seconds: f64,
     pub joules: Interval,
     pub watts: Interval,
+    /// What the device draws at rest anyway of `joules`.
+    #[serde(skip)]
+    pub idle: Interval,
 }
 
 impl Group {
     /// What the recorder repeated, which is no part of the application's energy.
     pub(crate) const REPETITIONS: &'static str = "repetitions";
-
-    /// Whether the sum may be all error, as what is left of a large one: then its watts say
-    /// nothing.
-    pub fn is_wide(&self) -> bool {
-        self.joules.relative().is_none_or(|wide| wide > clscope_analysis::energy::WIDEST)
-    }
 
     /// Whether it is that.
     pub fn is_repetitions(&self) -> bool {

@@ -151,6 +151,7 @@ fn group(device: &PhysicalDevice, of: &GroupEnergy) -> result::Group {
         busy_seconds: of.busy.0,
         joules: of.joules,
         watts: of.watts,
+        idle: of.idle,
     }
 }
 
@@ -257,8 +258,15 @@ pub(super) const ABOVE_LIMIT: f64 = 1.1;
 /// short launches a sensor sees means with the rest between them.
 const ABOVE_SEEN: f64 = 3.0;
 
-/// Figures that no device can draw are not known: their energy is nobody's. `limit`: of the
-/// device's power, where the driver tells it; `seen`: the largest power that the sensor saw.
+/// Whether an interval is too wide for a figure.
+fn is_wide(of: &Interval) -> bool {
+    of.relative().is_none_or(|wide| wide > fit::WIDEST)
+}
+
+/// Holds all figures to what a device can draw: while it works no less than at rest, and no more than
+/// it is limited to. Intervals end there. What lies above, and what is known to less than half of it,
+/// is not known: it has no figure and no sum, and its energy is nobody's. `limit`: of the device's
+/// power, where the driver tells it; `seen`: the largest power that the sensor saw.
 pub(super) fn within_limit(out: &mut DeviceEnergy, limit: Option<f64>, seen: Option<f64>) {
     let (most, what) = match (limit, seen) {
         (Some(limit), _) => (
@@ -269,74 +277,59 @@ pub(super) fn within_limit(out: &mut DeviceEnergy, limit: Option<f64>, seen: Opt
             seen * ABOVE_SEEN,
             format!("more than {ABOVE_SEEN:.0} times the most that the sensor saw ({seen:.0} W)"),
         ),
-        _ => {
-            at_most(out, f64::INFINITY);
-            return;
-        }
+        _ => (f64::INFINITY, String::new()),
     };
     // What is not known of a part is not known of the rest that it becomes.
     let (mut left, mut open) = (0.0, 0.0);
-    for class in &mut out.classes {
-        let Some(watts) = class.watts.filter(|watts| watts.value > most) else { continue };
-        out.notes.push(format!(
-            "{}: {:.0} W are {what}: its energy is not known",
-            class.name, watts.value
-        ));
-        if class.group.is_none() {
-            let joules = class.joules.map_or(0.0, |joules| joules.value);
-            left += joules;
-            open += class.joules.map_or(0.0, |joules| joules.longer());
-        }
-        class.absence = Some(Absence::AboveLimit);
-    }
-    for group in out.groups.iter_mut().filter(|g| !g.is_repetitions()) {
-        let (joules, watts) = (group.joules, group.watts);
-        if watts.value <= most {
-            // The upper end, too: it is told where only what others leave of a sum is known.
-            if watts.high > most {
-                group.joules.high *= most / watts.high;
-                group.watts.high = most;
-            }
-            continue;
-        }
-        let below = |of: Interval, most: f64| Interval {
-            value: of.value.min(most),
-            low: 0.0,
-            high: of.high.min(most),
-            ..of
+    let (mut groups, mut places) = (Vec::new(), Vec::new());
+    for (at, mut group) in std::mem::take(&mut out.groups).into_iter().enumerate() {
+        let members = out.classes.iter_mut().filter(|class| class.group == Some(at));
+        let mut members: Vec<&mut result::Class> = members.collect();
+        let absence = match &members[..] {
+            _ if group.is_repetitions() => None,
+            _ if group.watts.value > most => Some(Absence::AboveLimit),
+            [class] if group.names.len() == 1 && class.absence.is_some() => class.absence,
+            _ => is_wide(&group.joules).then_some(Absence::Wide),
         };
-        group.joules = below(joules, joules.value * most / watts.value);
-        group.watts = below(watts, most);
-        let over = joules.value - group.joules.value;
-        left += over;
-        open += joules.longer();
-        // Of single ones with a row of their own that was told above.
-        let is_told = |c: &result::Class| is_unknown(c) && group.names == [c.name.as_str()];
-        if !out.classes.iter().any(is_told) {
+        let whole = group.joules.value;
+        let ends = (group.idle.low, most * group.busy_seconds);
+        let within = |of: Interval| match of.value / whole {
+            unit if unit > 0.0 => of.within(ends.0 * unit, ends.1 * unit),
+            _ => of,
+        };
+        (group.joules, group.watts) = (within(group.joules), within(group.watts));
+        for class in &mut members {
+            let all = [&mut class.joules, &mut class.joules_per_launch, &mut class.watts];
+            for figure in all.into_iter().chain([&mut class.per_launch_at_reference]) {
+                *figure = figure.map(within);
+            }
+            class.dynamic_joules = class.dynamic_joules.map(|of| of.within(0.0, ends.1 - ends.0));
+            class.absence = absence.or(class.absence);
+            // All of the sum that it is in, and no more than the device draws all of the time.
+            let joules = group.joules.high.min(most * class.covered_seconds);
+            let launches = class.launches * class.covered_seconds / class.busy_seconds;
+            class.joules_per_launch_below = Some(joules / launches)
+                .filter(|each| class.absence.is_some() && each.is_finite() && *each > 0.0);
+        }
+        if absence == Some(Absence::AboveLimit) {
             out.notes.push(format!(
-                "{}: {:.0} W are {what}: its energy is not known, and at most what such power makes of its time",
+                "{}: {:.0} W are {what}: its energy is not known",
                 group.names.join(" + "),
-                watts.value
+                group.watts.value
             ));
         }
+        if absence.is_some() {
+            (left, open) = (left + whole, open + group.joules.longer());
+        }
+        places.push(absence.is_none().then_some(groups.len()));
+        groups.extend(absence.is_none().then_some(group));
     }
-    out.leave_more(left, open);
-    at_most(out, most);
-}
-
-/// Upper ends of what has no figure of its own: all of the sum that it is in, and no more than
-/// `watts` all of the time.
-fn at_most(out: &mut DeviceEnergy, watts: f64) {
     for class in &mut out.classes {
-        let is_open = matches!(class.absence, Some(Absence::InSum | Absence::Wide));
-        let group = class.group.and_then(|at| out.groups.get(at));
-        let Some(group) = group.filter(|_| is_open && class.covered_seconds > 0.0) else {
-            continue;
-        };
-        let joules = group.joules.high.min(watts * class.covered_seconds);
-        let launches = class.launches * class.covered_seconds / class.busy_seconds;
-        class.joules_per_launch_below =
-            Some(joules / launches).filter(|each| each.is_finite() && *each > 0.0);
+        class.group = class.group.and_then(|at| places.get(at).copied().flatten());
+    }
+    out.groups = groups;
+    if left != 0.0 || open != 0.0 {
+        out.leave_more(left, open);
     }
 }
 
@@ -360,7 +353,7 @@ pub(super) fn absent(out: &mut DeviceEnergy) {
 pub(super) fn bound(out: &mut DeviceEnergy) {
     for class in &mut out.classes {
         let Some(dynamic) = class.dynamic_joules else { continue };
-        if dynamic.relative().is_none_or(|wide| wide > clscope_analysis::energy::WIDEST) {
+        if is_wide(&dynamic) {
             class.dynamic_joules = None;
             class.dynamic_joules_below = Some(dynamic.high.max(0.0));
         }

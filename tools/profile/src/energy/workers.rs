@@ -139,7 +139,7 @@ pub(super) fn apart(
     let is_own =
         |class: ClassId| device.classes.get(class.0 as usize).is_some_and(|c| !c.repetition);
     let (mut groups, mut places) = (Vec::new(), Vec::new());
-    let (mut seconds, mut joules, mut half) = (0.0, 0.0, 0.0f64);
+    let (mut seconds, mut joules, mut half, mut idle) = (0.0, 0.0, 0.0f64, 0.0);
     for (of, group) in result.groups.iter().zip(std::mem::take(&mut out.groups)) {
         if of.classes.iter().any(|class| is_own(*class)) {
             places.push(Some(groups.len()));
@@ -149,6 +149,7 @@ pub(super) fn apart(
             seconds += of.busy.0;
             joules += of.joules.value;
             half = half.hypot(of.joules.half());
+            idle += of.idle.value;
         }
     }
     for class in &mut out.classes {
@@ -163,6 +164,7 @@ pub(super) fn apart(
             busy_seconds: seconds,
             joules: figure,
             watts: figure.times(1.0 / seconds),
+            idle: Interval::exact(idle),
         });
     }
     if seconds > 0.0 || !from.is_empty() {

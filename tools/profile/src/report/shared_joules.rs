@@ -149,7 +149,8 @@ mod tests {
         let names = classes.iter().filter(|c| c.joules.is_none()).map(|c| c.name.clone());
         let joules = Interval::estimated(90.0, 80.0, 100.0);
         let names = names.collect();
-        let group = Group { names, busy_seconds: 1.0, joules, watts: joules };
+        let idle = Interval::exact(0.0);
+        let group = Group { names, busy_seconds: 1.0, joules, watts: joules, idle };
         let groups = vec![group];
         let device = DeviceEnergy { classes, groups, ..DeviceEnergy::default() };
         Energy { devices: vec![device], ..Energy::default() }

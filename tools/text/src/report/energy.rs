@@ -6,7 +6,7 @@ use crate::figure::{dash, plus_minus, si, some_names};
 use crate::table::{Table, percent, time};
 use clscope_io::text::{Page, count};
 use clscope_profile::energy::explained::Explained;
-use clscope_profile::energy::result::{Class, DeviceEnergy, Energy, Group};
+use clscope_profile::energy::result::{Class, DeviceEnergy, Energy};
 use clscope_profile::interval::Interval;
 use std::fmt::Write;
 
@@ -150,17 +150,15 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
         let _ = writeln!(out, "  and {} more: --limit 0 shows all", rows.len() - limit);
     }
     not_measured(&rows, !d.replays.is_empty(), out);
-    let is_left = |g: &&Group| {
-        let only = |c: &Class| c.is_in_sum() && g.names == [c.name.as_str()];
-        g.names.len() > 1 || d.classes.iter().any(only)
-    };
-    for g in d.groups.iter().filter(is_left) {
+    for g in d.groups.iter().filter(|g| g.names.len() > 1) {
         let names = g.names.join(" + ");
-        let what = match g.names.len() > 1 {
-            true => "only the sum is measurable",
-            false => "not measurable by itself",
-        };
-        let _ = writeln!(out, "  {what}: {names}: {}", sum(g));
+        let _ = writeln!(
+            out,
+            "  only the sum is measurable: {names}: {} +- {}, {} while any of them runs",
+            si(g.joules.value, "J"),
+            plus_minus(&g.joules),
+            si(g.watts.value, "W")
+        );
     }
     for f in &d.floors {
         let level = f.watts.map_or_else(
@@ -381,20 +379,6 @@ fn repetitions(d: &DeviceEnergy, out: &mut Page) {
     refused.dedup();
     for (name, why) in refused {
         let _ = writeln!(out, "  not measured alone: {name}: {why}");
-    }
-}
-
-/// A sum. What is left of a large one may be all error: then it has an upper end only, and no
-/// watts.
-fn sum(of: &Group) -> String {
-    let joules = of.joules;
-    if joules.low <= 0.0 {
-        return format!("at most {}", si(joules.high, "J"));
-    }
-    let figure = format!("{} +- {}", si(joules.value, "J"), plus_minus(&joules));
-    match of.is_wide() {
-        true => figure,
-        false => format!("{figure}, {} while any of them runs", si(of.watts.value, "W")),
     }
 }
 

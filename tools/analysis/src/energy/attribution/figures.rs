@@ -143,6 +143,7 @@ pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attributi
     groups.sort_unstable();
     let (measured, covered) = (of.rows.total(), of.rows.covered());
     let above = |k: usize| sparse(parts[k].above.iter().copied());
+    let idle = |k: usize| sparse(parts[k].idle.iter().copied());
     let rows_of_groups: Vec<GroupEnergy> = groups
         .iter()
         .map(|group| {
@@ -155,6 +156,7 @@ pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attributi
                 watts: joules.times(1.0 / busy),
                 joules,
                 dynamic: model.contrast(&sum(group.iter().map(|&k| above(k))), true),
+                idle: model.contrast(&sum(group.iter().map(|&k| idle(k))), true),
             }
         })
         .collect();
@@ -214,7 +216,7 @@ pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attributi
             let loads = |k: usize| Loads {
                 joules: model.load(&all[k]),
                 dynamic: model.load(&above(k)),
-                idle: model.load(&sparse(parts[k].idle.iter().copied())),
+                idle: model.load(&idle(k)),
                 at_reference: at_reference
                     .map_or([0.0; 2], |(_, load)| load.map(|n| n * duration / covered_busy)),
             };

@@ -5,6 +5,7 @@ use crate::energy::activity::{Class, Kind};
 use crate::energy::shapes::{Repeated, Shape, Tally};
 use clscope_analysis::energy::turns::Shared;
 use clscope_analysis::energy::{DeviceIndex, ResponseModel, Span, Timing};
+use proptest::prelude::*;
 
 const MS: i64 = 1_000_000;
 
@@ -338,50 +339,97 @@ fn figures_above_the_limit_of_the_device_are_not_known() {
     assert_eq!(class.absence, Some(result::Absence::AboveLimit));
     assert!(above.notes.iter().any(|n| n.contains("limited to (140 W)")), "{:?}", above.notes);
     let rest = above.unattributed_joules.unwrap() - free.unattributed_joules.unwrap();
-    let group = above.groups.iter().find(|g| g.names == ["k"]).unwrap().joules;
-    assert!((rest + group.value - joules).abs() < 1e-9 * joules, "its energy is in no row");
-    let possible = 1.1 * 140.0 * above.classes[0].busy_seconds;
-    assert!(group.low == 0.0 && group.high <= 1.001 * possible, "{group:?} {possible}");
+    assert!(!above.groups.iter().any(|g| g.names == ["k"]) && class.group.is_none());
+    assert!((rest - joules).abs() < 1e-9 * joules, "its energy is in no row");
+    let possible = 1.1 * 140.0 * class.busy_seconds / class.launches;
+    let below = class.joules_per_launch_below.unwrap();
+    assert!((below / possible - 1.0).abs() < 1e-3, "{below} {possible}");
     // Also where the interval reaches below.
     let edge = of(Some((watts.value + watts.low) / 2.0 / rows::ABOVE_LIMIT));
     let class = &edge.classes[0];
     assert_eq!((class.watts, class.absence), (None, Some(result::Absence::AboveLimit)));
 }
 
-#[test]
-fn what_others_leave_of_a_sum_is_bounded_by_what_a_device_draws() {
-    let sum = |joules: f64, half: f64, busy: f64| {
-        let joules = Interval::estimated(joules, joules - half, joules + half);
-        let names = vec!["device to host".to_owned()];
-        let watts = joules.times(1.0 / busy);
-        result::Group { names, busy_seconds: busy, joules, watts }
-    };
-    let of = |group| {
-        let class = result::Class {
-            name: "device to host".into(),
-            absence: Some(result::Absence::InSum),
-            group: Some(0),
-            ..Default::default()
-        };
-        let mut out =
-            DeviceEnergy { classes: vec![class], groups: vec![group], ..DeviceEnergy::default() };
+/// Watts of a kernel: the value with its ends, and of idle power.
+fn drawn() -> impl Strategy<Value = (f64, f64, f64, f64)> {
+    (5.0f64..400.0, 0.0f64..300.0, 0.0f64..300.0, 1.0f64..60.0)
+}
+
+proptest! {
+    /// Whatever was estimated: a figure and its ends lie between idle power and what the device can
+    /// draw, or it is nowhere; and all parts are what was measured.
+    #[test]
+    fn every_figure_is_one_that_a_device_can_have(
+        kernels in prop::collection::vec(drawn(), 1..6),
+        together in 0usize..3,
+        limit in prop::option::of(100.0f64..300.0),
+        busy in 1e-3f64..10.0,
+    ) {
+        let mut out = DeviceEnergy::default();
+        let mut all = 0.0;
+        for (at, (watts, below, above, idle)) in kernels.iter().enumerate() {
+            let idle = Interval::estimated(idle.min(*watts), idle.min(*watts) * 0.9, idle * 1.1);
+            let watts = Interval::estimated(*watts, (watts - below).max(0.0), watts + above);
+            let joules = watts.times(busy);
+            all += joules.value;
+            let in_sum = at < together && together > 1;
+            let class = result::Class {
+                name: format!("k{at}"),
+                kind: "kernel",
+                launches: 10.0,
+                busy_seconds: busy,
+                covered_seconds: busy,
+                absence: in_sum.then_some(result::Absence::InSum),
+                joules: (!in_sum).then_some(joules),
+                joules_per_launch: (!in_sum).then(|| joules.times(0.1)),
+                watts: (!in_sum).then_some(watts),
+                dynamic_joules: (!in_sum).then(|| joules.minus(idle.times(busy))),
+                group: Some(if in_sum { 0 } else { out.groups.len() }),
+                ..Default::default()
+            };
+            match out.groups.first_mut().filter(|_| in_sum) {
+                Some(sum) => {
+                    sum.names.push(class.name.clone());
+                    sum.busy_seconds += busy;
+                    sum.joules = sum.joules.plus(joules);
+                    sum.idle = sum.idle.plus(idle.times(busy));
+                    sum.watts = sum.joules.times(1.0 / sum.busy_seconds);
+                }
+                None => out.groups.push(result::Group {
+                    names: vec![class.name.clone()],
+                    busy_seconds: busy,
+                    joules,
+                    watts,
+                    idle: idle.times(busy),
+                }),
+            }
+            out.classes.push(class);
+        }
         out.leave(Some(Interval::symmetric(1.0, 0.5)));
-        rows::within_limit(&mut out, None, Some(230.0));
-        let rest = out.unattributed.unwrap();
-        // What is not known of a part is not known of what is left, either.
-        let half = if out.notes.is_empty() { 0.5 } else { 51.9_f64.hypot(0.5) };
-        assert!((rest.half() - half).abs() < 1e-9, "{rest:?}");
-        assert_eq!(out.unattributed_joules, Some(rest.value));
-        (out.groups[0].joules, rest.value, out.notes)
-    };
-    // 4.9 kW: no device's.
-    let (joules, rest, notes) = of(sum(57.1, 51.9, 11.6e-3));
-    let most = 3.0 * 230.0 * 11.6e-3;
-    assert!((joules.high - most).abs() < 1e-9 && joules.low == 0.0, "{joules:?}");
-    assert!((rest - 1.0 - (57.1 - most)).abs() < 1e-9, "{rest}");
-    assert!(notes[0].contains("device to host: 4922 W are more than"), "{notes:?}");
-    let (joules, rest, notes) = of(sum(2.0, 0.5, 11.6e-3));
-    assert_eq!((joules.value, rest, notes.len()), (2.0, 1.0, 0));
+        rows::within_limit(&mut out, limit, None);
+        rows::absent(&mut out);
+        rows::bound(&mut out);
+        let most = limit.map_or(f64::INFINITY, |limit| limit * rows::ABOVE_LIMIT) * 1.000_001;
+        for group in &out.groups {
+            let (watts, idle) = (group.watts, group.idle.low / group.busy_seconds * 0.999_999);
+            prop_assert!(idle <= watts.low && watts.low <= watts.value, "{group:?}");
+            prop_assert!(watts.value <= watts.high && watts.high <= most, "{group:?}");
+            prop_assert!(group.joules.relative().unwrap() <= 0.5, "{group:?}");
+        }
+        for class in &out.classes {
+            let group = class.group.map(|at| &out.groups[at]);
+            prop_assert_eq!(class.joules.is_none(), class.absence.is_some());
+            prop_assert_eq!(class.joules.is_none(), class.watts.is_none());
+            prop_assert!(class.joules.is_none() || group.map(|g| g.joules) == class.joules);
+            prop_assert!(group.is_some() || class.absence.is_some());
+            let each = class.joules_per_launch_below.unwrap_or(0.0);
+            prop_assert!(each * class.launches <= most * class.busy_seconds);
+        }
+        let parts: f64 = out.groups.iter().map(|g| g.joules.value).sum();
+        prop_assert!((parts + out.unattributed_joules.unwrap() - 1.0 - all).abs() < 1e-9 * all);
+        let drawn: f64 = out.parts().iter().map(|part| part.joules.value).sum();
+        prop_assert!((drawn - 1.0 - all).abs() < 1e-9 * all);
+    }
 }
 
 #[test]
