@@ -452,20 +452,6 @@ mod tests {
         assert!(report.classes.iter().all(|c| c.joules.is_none()));
     }
 
-    #[test]
-    fn sums_that_may_be_all_error_are_not_told_apart() {
-        assert_eq!(sums(&report()).len(), 1);
-        let of = |change: fn(&mut Group)| {
-            let mut report = report();
-            change(&mut report.groups[0]);
-            sums(&report).len()
-        };
-        assert_eq!(of(|g| g.joules = Interval::estimated(630.0, 100.0, 1200.0)), 0);
-        assert_eq!(of(|g| drop(g.names.pop())), 0);
-        let floorless = DeviceEnergy { floors: Vec::new(), ..report() };
-        assert!(sums(&floorless).is_empty());
-    }
-
     const FLOOR: Interval = Interval::measured(100.0, 99.0, 101.0);
 
     #[test]
