@@ -241,14 +241,16 @@ pub(crate) fn choose(
     refine(&mut trial, model, best.1)
 }
 
+/// What a section goes along: the parameter, where a response has it, and the response with another.
+type Way<'m> = (Parameter, fn(&Response) -> f64, &'m dyn Fn(&Response, f64) -> Response);
+
 /// Golden sections along shape (at a constant mean delay, which is what the data fix best) and
 /// along the delay. What a section over several valleys finds may be worse than where it began.
 fn refine(trial: &mut Trial<'_>, model: &ResponseModel, mut response: Response) -> Response {
     let mut cost = trial.cost(&response);
     let slides = model.delay.range();
     let slide = |delay: f64| slides.map_or(delay, |(from, to)| delay.clamp(from, to));
-    type Moved<'m> = &'m dyn Fn(&Response, f64) -> Response;
-    let ways: [(Parameter, fn(&Response) -> f64, Moved<'_>); 3] = [
+    let ways: [Way<'_>; 3] = [
         (model.delay, |r| r.delay, &|r, delay| Response { delay, ..*r }),
         (model.lag, |r| r.lag, &|r, lag| Response {
             lag,
