@@ -2,7 +2,11 @@
 //! coverage of the intervals, verdicts on schedules that cannot be told apart, and laws that hold
 //! for any input.
 
+mod coverage;
+#[path = "../energy_truth/mod.rs"]
 mod energy_truth;
+mod invariance;
+mod runs;
 
 use clscope_analysis::energy::{
     Activity, Attribution, AttributionError, ClassId, DeviceIndex, DriftModel, Floor, HostNs,
@@ -11,7 +15,6 @@ use clscope_analysis::energy::{
 };
 use clscope_analysis::interval::Interval;
 use energy_truth::{Heat, Kernel, Mix, RAPL, Random, Run, STEPS, Scenario, Sensor};
-use proptest::prelude::*;
 
 const SAMPLES: Sensor = Sensor::Samples { period: 0.02, lag: 0.014, delay: 0.003, noise: 0.8 };
 
@@ -93,6 +96,16 @@ fn assert_conserved(result: &Attribution) {
     );
 }
 
+fn span(class: u32, start: i64, end: i64) -> Span {
+    Span {
+        class: ClassId(class),
+        device: DeviceIndex(0),
+        start: HostNs(start),
+        end: HostNs(end),
+        timing: Timing::Timed,
+    }
+}
+
 #[test]
 fn watts_are_right_where_plain_integration_is_not() {
     for (sensor, allowed) in [(SAMPLES, 0.01), (STEPS, 0.03)] {
@@ -169,119 +182,6 @@ fn rapl_counters_with_jitter_are_resolved() {
         let watts = row.watts.expect("told").value;
         assert!((watts / truth - 1.0).abs() < 0.01, "{watts} W for {truth} W");
     }
-}
-
-/// Two-sided binomial bounds at 1 in 10,000 for a coverage of 95 %: wide enough never to fail by
-/// chance with fixed seeds, narrow enough to catch intervals that are wrong by a third. The full
-/// figures: `attribution_truth`.
-#[test]
-fn intervals_cover_the_truth() {
-    let (mut inside, mut all) = (0u32, 0u32);
-    for seed in 0..40 {
-        let noise = 0.3 + f64::from(seed as u32 % 12) * 0.1;
-        let sensor = if seed % 4 == 3 {
-            STEPS
-        } else {
-            Sensor::Samples { period: 0.02, lag: 0.014, delay: 0.003, noise }
-        };
-        let scenario = Scenario {
-            sensor,
-            seconds: if seed % 4 == 3 { 16.0 } else { 5.0 },
-            warming: if seed % 2 == 0 { 0.016 } else { 0.0 },
-            ..scenario(100 + seed)
-        };
-        let rate = 119.0 + 0.2 * Random::new(seed).normal();
-        let (run, result) = solve(&scenario, &known(rate));
-        for (row, truth) in result.classes.iter().zip(&run.watts) {
-            let watts = row.watts.expect("told");
-            all += 1;
-            inside += u32::from(watts.low <= *truth && *truth <= watts.high);
-        }
-    }
-    let (mean, sd) = (0.95 * f64::from(all), (f64::from(all) * 0.95 * 0.05).sqrt());
-    assert!(
-        (f64::from(inside) - mean).abs() < 3.9 * sd,
-        "{inside} of {all} intervals hold the truth"
-    );
-}
-
-/// A fit of a dozen columns bends towards the few hundred readings of a short run.
-#[test]
-fn intervals_of_short_runs_know_that_a_fit_bends_towards_its_readings() {
-    let (mut inside, mut all) = (0u32, 0u32);
-    for seed in 0..32 {
-        let noise = 0.3 + f64::from(seed as u32 % 12) * 0.1;
-        let sensor = Sensor::Samples { period: 0.02, lag: 0.014, delay: 0.003, noise };
-        let scenario = Scenario { sensor, seconds: 5.0, warming: 0.016, ..scenario(1000 + seed) };
-        let (run, result) = solve(&scenario, &known(119.0 + 0.2 * Random::new(seed).normal()));
-        for (row, truth) in result.classes.iter().zip(&run.watts) {
-            let watts = row.watts.expect("told");
-            all += 1;
-            inside += u32::from(watts.low <= *truth && *truth <= watts.high);
-        }
-        assert!(result.unattributed.covers(0.0), "{:?}", result.unattributed);
-    }
-    let (mean, sd) = (0.95 * f64::from(all), (f64::from(all) * 0.95 * 0.05).sqrt());
-    assert!(f64::from(inside) > mean - 3.0 * sd, "{inside} of {all} intervals hold the truth");
-}
-
-/// Samples that scatter most where kernels take turns: rates keep unbiased, and intervals know.
-#[test]
-fn intervals_hold_for_a_sensor_that_meets_single_kernels() {
-    let (mut inside, mut all, mut square) = (0u32, 0u32, 0.0);
-    for seed in 0..16 {
-        let sensor =
-            Sensor::Moments { period: 0.02, every: 2e-4, lag: 0.014, delay: 0.003, noise: 0.8 };
-        let (run, result) =
-            solve(&Scenario { sensor, seconds: 6.0, ..scenario(700 + seed) }, &known(119.0));
-        for (row, truth) in result.classes.iter().zip(&run.watts) {
-            let watts = row.watts.expect("told");
-            all += 1;
-            inside += u32::from(watts.low <= *truth && *truth <= watts.high);
-            square += (watts.value / truth - 1.0).powi(2);
-        }
-    }
-    let (mean, sd) = (0.95 * f64::from(all), (f64::from(all) * 0.95 * 0.05).sqrt());
-    assert!(f64::from(inside) > mean - 3.9 * sd, "{inside} of {all} intervals hold the truth");
-    assert!((square / f64::from(all)).sqrt() < 0.02, "rms {}", (square / f64::from(all)).sqrt());
-}
-
-/// Short kernels that run in one order behind a long copy: what tells them apart is the sensor's
-/// response alone, of which another that is as credible says otherwise. Figures and sums hold the
-/// truth, whatever the response.
-#[test]
-fn bursts_in_one_order_are_known_no_better_than_the_response() {
-    let two =
-        Sensor::TwoPoles { period: 0.02, first: 0.011, second: 0.005, delay: 0.002, noise: 0.8 };
-    let (mut inside, mut all) = (0u32, 0u32);
-    for (seed, sensor) in (0..8).flat_map(|seed| [(seed, SAMPLES), (seed, two)]) {
-        let mut random = Random::new(900 + seed);
-        let short = |random: &mut Random| Kernel {
-            watts: random.between(140.0, 620.0),
-            length: random.between(1e-4, 6e-4),
-        };
-        let copy = Kernel { watts: random.between(160.0, 260.0), length: 0.3 };
-        let kernels = std::iter::once(copy).chain((0..8).map(|_| short(&mut random))).collect();
-        let scenario =
-            Scenario { kernels, mix: Mix::Ordered, sensor, seconds: 40.0, ..scenario(900 + seed) };
-        let (run, result) = solve(&scenario, &known(119.0));
-        assert_conserved(&result);
-        for group in &result.groups {
-            let of = |class: &ClassId| (run.share[class.0 as usize], run.watts[class.0 as usize]);
-            let (time, joules) = group
-                .classes
-                .iter()
-                .map(of)
-                .fold((0.0, 0.0), |sum, (share, watts)| (sum.0 + share, sum.1 + share * watts));
-            let is_known = group.joules.relative().is_some_and(|wide| wide <= 0.5);
-            if is_known {
-                all += 1;
-                inside += u32::from(group.watts.covers(joules / time));
-            }
-        }
-    }
-    let (mean, sd) = (0.95 * f64::from(all), (f64::from(all) * 0.95 * 0.05).sqrt());
-    assert!(all >= 16 && f64::from(inside) > mean - 3.9 * sd, "{inside} of {all} hold the truth");
 }
 
 #[test]
@@ -616,135 +516,6 @@ fn iterations_cost_what_was_measured_between_their_marks() {
     );
 }
 
-fn span(class: u32, start: i64, end: i64) -> Span {
-    Span {
-        class: ClassId(class),
-        device: DeviceIndex(0),
-        start: HostNs(start),
-        end: HostNs(end),
-        timing: Timing::Timed,
-    }
-}
-
-/// A small run: spans of up to three classes, samples that follow some function of time.
-fn small_run() -> impl Strategy<Value = (Vec<Span>, Vec<(HostNs, f64)>)> {
-    let spans = prop::collection::vec((0u32..3, 0i64..40_000_000, 1i64..60_000_000), 20..60)
-        .prop_map(|parts| {
-            let mut now = 0;
-            parts
-                .into_iter()
-                .map(|(class, gap, length)| {
-                    let start = now + gap - 10_000_000;
-                    now = start.max(0) + length;
-                    span(class, start.max(0), now)
-                })
-                .collect::<Vec<_>>()
-        });
-    let values = prop::collection::vec(50.0f64..400.0, 60..120);
-    (spans, values).prop_map(|(spans, values)| {
-        let samples = values
-            .into_iter()
-            .enumerate()
-            .map(|(i, v)| (HostNs(i as i64 * 20_000_000), v))
-            .collect();
-        (spans, samples)
-    })
-}
-
-fn small_solve(spans: &[Span], series: &Series) -> Option<Attribution> {
-    let activity = Activity::new(spans, 3);
-    let floors = known(40.0);
-    let response = ResponseModel::known(Response { window: 0.0, lag: 0.014, delay: 0.003 });
-    attribute(&problem(&activity, series, &floors, response)).ok()
-}
-
-fn assert_close(a: &Attribution, b: &Attribution, factor: f64) {
-    let scale = a.measured.0.abs().max(1.0) * factor;
-    assert_eq!(a.groups.len(), b.groups.len());
-    assert!((a.unattributed.value * factor - b.unattributed.value).abs() < 1e-6 * scale);
-    for (x, y) in a.groups.iter().zip(&b.groups) {
-        assert!((x.joules.value * factor - y.joules.value).abs() < 1e-6 * scale, "{x:?} {y:?}");
-        assert!(
-            (x.joules.high * factor - y.joules.high).abs() < 1e-5 * y.joules.high.max(scale),
-            "{x:?} {y:?}"
-        );
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
-
-    #[test]
-    fn energy_is_conserved((spans, samples) in small_run()) {
-        if let Some(result) = small_solve(&spans, &Series::Instant(samples)) {
-            assert_conserved(&result);
-            for group in &result.groups {
-                prop_assert!(group.joules.low <= group.joules.value && group.joules.value <= group.joules.high);
-                prop_assert!(group.dynamic.low >= 0.0);
-                prop_assert!(group.dynamic.value <= group.joules.high);
-            }
-        }
-    }
-
-    #[test]
-    fn splitting_a_span_changes_nothing((spans, samples) in small_run(), at in 0.01f64..0.99) {
-        // Where commands overlap, two halves are two commands only if both run at once, which
-        // halves never do.
-        let halves: Vec<Span> = spans.iter().flat_map(|s| {
-            let middle = HostNs(s.start.0 + ((s.end.0 - s.start.0) as f64 * at) as i64);
-            [Span { end: middle, ..*s }, Span { start: middle, ..*s }]
-        }).collect();
-        let series = Series::Instant(samples);
-        if let (Some(whole), Some(split)) = (small_solve(&spans, &series), small_solve(&halves, &series)) {
-            assert_close(&whole, &split, 1.0);
-        }
-    }
-
-    #[test]
-    fn a_shift_of_everything_changes_nothing((spans, samples) in small_run(), shift in 0i64..2_000_000_000_000_000_000) {
-        let moved: Vec<Span> = spans.iter().map(|s| Span { start: HostNs(s.start.0 + shift), end: HostNs(s.end.0 + shift), ..*s }).collect();
-        let later = samples.iter().map(|(at, v)| (HostNs(at.0 + shift), *v)).collect();
-        if let (Some(here), Some(there)) = (small_solve(&spans, &Series::Instant(samples)), small_solve(&moved, &Series::Instant(later))) {
-            assert_close(&here, &there, 1.0);
-        }
-    }
-
-    #[test]
-    fn twice_the_power_is_twice_the_energy((spans, samples) in small_run(), factor in 0.1f64..10.0) {
-        let activity = Activity::new(&spans, 3);
-        let response = ResponseModel::known(Response { window: 0.0, lag: 0.014, delay: 0.003 });
-        let solve = |factor: f64| {
-            let series = Series::Instant(samples.iter().map(|(at, v)| (*at, v * factor)).collect());
-            let floors = [Floor::Known { rate: 40.0 * factor, sd: 0.2 * factor }];
-            attribute(&problem(&activity, &series, &floors, response)).ok()
-        };
-        if let (Some(one), Some(scaled)) = (solve(1.0), solve(factor)) {
-            assert_close(&one, &scaled, factor);
-        }
-    }
-
-    #[test]
-    fn no_input_panics(
-        spans in prop::collection::vec((0u32..4, any::<i64>(), any::<i64>(), -0.5f64..1.5), 0..20),
-        readings in prop::collection::vec((any::<i64>(), prop::num::f64::ANY), 0..60),
-        kind in 0u8..3,
-    ) {
-        let spans: Vec<Span> = spans.into_iter().map(|(class, a, b, p)| Span {
-            timing: if p < 0.5 { Timing::Sampled { probability: p } } else { Timing::Estimated { sd_ns: p } },
-            ..span(class, a, b)
-        }).collect();
-        let points: Vec<(HostNs, f64)> = readings.iter().map(|(at, v)| (HostNs(*at), *v)).collect();
-        let series = match kind {
-            0 => Series::Instant(points),
-            1 => Series::Cumulative(points),
-            _ => Series::WindowMean(points.windows(2).map(|w| (w[0].0, w[1].0, w[0].1)).collect()),
-        };
-        let activity = Activity::new(&spans, 3);
-        let floors = [Floor::Fitted];
-        let _ = attribute(&problem(&activity, &series, &floors, ResponseModel::lagged_samples(0.02)));
-    }
-}
-
 #[test]
 fn a_reading_that_is_off_is_the_one_that_decides_most() {
     let scenario = Scenario { seconds: 12.0, ..scenario(21) };
@@ -782,131 +553,4 @@ fn a_reading_that_is_off_is_the_one_that_decides_most() {
     let index = decisions[0].readings.iter().position(is_it).unwrap();
     let above = (0..decisions[0].readings.len()).filter(|i| pull(*i) > pull(index)).count();
     assert!(above <= 1, "{above} move more than {} W", pull(index));
-}
-
-/// Runs of a chip that leaks more the warmer it is and tells whole degrees, from these temperatures on.
-fn runs_from(from: &[f64], seed: u64, of: Heat) -> Vec<Heated> {
-    from.iter()
-        .zip(seed..)
-        .map(|(from, seed)| {
-            let heat = Some(Heat { from: *from, ..of });
-            let scenario = Scenario { seconds: 20.0, seed, heat, ..scenario(seed) };
-            let run = scenario.run();
-            let activity = Activity::new(&run.spans, scenario.kernels.len());
-            let idle = idle_levels(&activity, &run.series, Seconds(0.1), &run.degrees);
-            Heated { floors: idle.floors(), states: idle.states, activity, run }
-        })
-        .collect()
-}
-
-const HEAT: Heat = Heat { from: 0.0, rise: (6.0, 8.0), idle: 0.018, above: 0.001, rest: 2 };
-
-/// A simulated run, with its idle power.
-struct Heated {
-    run: Run,
-    activity: Activity,
-    floors: Vec<Floor>,
-    states: Vec<StateSpan>,
-}
-
-impl Heated {
-    fn problem(&self) -> Problem<'_> {
-        Problem {
-            temperature: &self.run.degrees,
-            states: &self.states,
-            ..problem(&self.activity, &self.run.series, &self.floors, model(SAMPLES))
-        }
-    }
-}
-
-/// Joules at 50 C of runs that are fitted together are those of each other within 2 %, and their
-/// intervals hold the truth; so do those of each run by itself.
-#[test]
-fn joules_at_one_temperature_are_those_of_a_cool_run_and_of_a_warm_one() {
-    let (mut inside, mut all) = ([0u32; 2], 0u32);
-    for seed in 0..6 {
-        for from in [[41.0, 53.0], [38.7, 41.3]] {
-            let runs = runs_from(&from, 900 + 10 * seed, HEAT);
-            let problems: Vec<Problem<'_>> = runs.iter().map(Heated::problem).collect();
-            let alone: Vec<Attribution> =
-                problems.iter().map(|of| attribute(of).expect("a usable run")).collect();
-            let together = attribute_runs(&problems).expect("usable runs");
-            let degrees: Vec<_> = together.iter().filter_map(|of| of.temperature).collect();
-            assert_eq!((degrees.len(), degrees[0].runs), (2, 2));
-            assert!((degrees[0].idle.value / degrees[1].idle.value - 1.0).abs() < 1e-3);
-            for k in 0..4 {
-                let at_50 = |of: &Attribution| of.classes[k].per_launch_at_reference.unwrap();
-                let of_launch = |of: &Attribution| of.classes[k].busy.0 / of.classes[k].launches;
-                for (run, (alone, together)) in runs.iter().zip(alone.iter().zip(&together)) {
-                    let truth = run.run.watts_at_50[k] * of_launch(alone);
-                    all += 1;
-                    for (inside, of) in inside.iter_mut().zip([alone, together].map(at_50)) {
-                        *inside += u32::from(of.low <= truth && truth <= of.high);
-                    }
-                }
-                let watts: Vec<f64> =
-                    together.iter().map(|of| at_50(of).value / of_launch(of)).collect();
-                let truth: Vec<f64> = runs.iter().map(|of| of.run.watts_at_50[k]).collect();
-                let apart = watts[0] / watts[1] / (truth[0] / truth[1]) - 1.0;
-                assert!(apart.abs() < 0.02, "{from:?} {seed} {k}: {apart}");
-            }
-        }
-    }
-    let (mean, sd) = (0.95 * f64::from(all), (f64::from(all) * 0.95 * 0.05).sqrt());
-    for inside in inside {
-        assert!(f64::from(inside) > mean - 3.9 * sd, "{inside} of {all} intervals hold the truth");
-    }
-}
-
-/// The order of runs changes nothing, one run by itself is what it is alone, and a run that says
-/// nothing of temperature changes no other.
-#[test]
-fn runs_are_fitted_together_in_any_order() {
-    let runs = runs_from(&[41.0, 53.0], 700, HEAT);
-    let problems: Vec<Problem<'_>> = runs.iter().map(Heated::problem).collect();
-    let figures = |of: &Attribution| -> Vec<Interval> {
-        of.classes.iter().filter_map(|class| class.per_launch_at_reference).collect()
-    };
-    let (forth, back) = (
-        attribute_runs(&problems).unwrap(),
-        attribute_runs(&[problems[1].clone(), problems[0].clone()]).unwrap(),
-    );
-    for (a, b) in figures(&forth[0]).iter().zip(figures(&back[1])) {
-        assert!((a.value / b.value - 1.0).abs() < 1e-9 && (a.half() / b.half() - 1.0).abs() < 1e-6);
-    }
-    let alone = attribute(&problems[0]).unwrap();
-    let only = attribute_runs(&problems[..1]).unwrap();
-    assert_eq!(figures(&only[0]), figures(&alone));
-    // What another run says moves and narrows a figure.
-    assert!(figures(&forth[0]) != figures(&alone));
-    let silent = Problem { temperature: &[], ..problems[1].clone() };
-    let beside = attribute_runs(&[problems[0].clone(), silent]).unwrap();
-    for (a, b) in figures(&beside[0]).iter().zip(figures(&alone)) {
-        assert!((a.value / b.value - 1.0).abs() < 2e-3, "{a:?} {b:?}");
-    }
-}
-
-/// Of a sum of two runs the errors that both have add up, and of their difference those that move
-/// both alike cancel.
-#[test]
-fn errors_that_runs_share_are_in_sums_and_cancel_in_differences() {
-    let runs = runs_from(&[41.0, 41.0], 800, HEAT);
-    let problems: Vec<Problem<'_>> = runs.iter().map(Heated::problem).collect();
-    let both = attribute_runs(&problems).unwrap();
-    let sum = together(&both).unwrap();
-    let norm = |of: [f64; 2]| 1.96 * of[0].hypot(of[1]);
-    for k in 0..4 {
-        let class = |of: &Attribution| of.classes[k];
-        let each = [class(&both[0]), class(&both[1])];
-        let loads = each.map(|of| of.loads.at_reference);
-        let halves = each.map(|of| of.per_launch_at_reference.unwrap().half());
-        for (load, half) in loads.iter().zip(halves) {
-            assert!(norm(*load) > 0.1 * half && norm(*load) < 1.01 * half, "{load:?} {half}");
-        }
-        let difference = [0, 1].map(|i| loads[0][i] - loads[1][i]);
-        assert!(norm(difference) < 0.3 * norm(loads[0]), "{loads:?}");
-        let found = class(&sum).per_launch_at_reference.unwrap().half();
-        let independent = halves[0].hypot(halves[1]) / 2.0;
-        assert!(found > independent && found < 1.01 * f64::midpoint(halves[0], halves[1]));
-    }
 }
