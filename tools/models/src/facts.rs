@@ -445,6 +445,15 @@ fn count(kernel: &mut Kernel, rows: &[&KernelMix], texts: &mut Texts<'_, '_>) {
         let why: Vec<&str> =
             rows.iter().flat_map(|r| &r.refused).map(String::as_str).take(1).collect();
         kernel.uncounted = why.first().map(|w| (*w).to_owned());
+    } else if let Some(size) = rows.iter().find(|r| {
+        // What some sizes execute says nothing of the mean launch of all.
+        r.launches > 0 && r.counted == 0 && counted.iter().all(|c| c.global != r.global)
+    }) {
+        let size: Vec<String> = size.global.iter().map(u64::to_string).collect();
+        kernel.uncounted = Some(format!(
+            "launches of {} were not counted: `--by ndrange` explains each size by itself",
+            size.join("x")
+        ));
     } else {
         let mut mix = Mix::default();
         let (mut footprint, mut in_place) = (Some(0.0), 0.0);

@@ -444,6 +444,12 @@ pub fn predict(
         // Full waves need not take alike: the change is between none and all of it.
         time = time.product(Figure::new(by, by.min(1.0), by.max(1.0), Evidence::Modelled));
     }
+    // More items, each with the same work, take no less time than fewer.
+    if let Some(by) = change.scale.filter(|_| !moved && change.local.is_none()) {
+        let recorded = work(measured);
+        let law = |ns: f64| if by >= 1.0 { ns.max(recorded) } else { ns.min(recorded) };
+        time = Figure { value: law(time.value), low: law(time.low), high: law(time.high), ..time };
+    }
     if let Some((before, after)) = &modelled
         && let (Some(old), Some(new)) = (before.occupancy, after.occupancy)
         && old.warps != new.warps

@@ -179,6 +179,28 @@ fn causes_that_are_built_in_are_named_on_a_gpu() {
     mostly_right(GPU, 94);
 }
 
+/// More items with the same work each take no less time, and fewer no more, wherever the launch is
+/// bound: one group waits as long as two.
+#[test]
+fn more_items_take_no_less_time() {
+    for text in CPUS.iter().chain([&GPU]) {
+        let (device, kernels) = asked(text);
+        for kernel in kernels {
+            let at = |by| {
+                let change = Change { scale: Some(by), ..Change::default() };
+                predict(&kernel, Some(&device), &change).unwrap().ns
+            };
+            let recorded = at(1.0).value;
+            for (by, more) in [(0.001, -1.0), (0.1, -1.0), (0.5, -1.0), (2.0, 1.0), (100.0, 1.0)] {
+                let ns = at(by);
+                let is_so = more * (ns.value - recorded) >= -1e-6 * recorded;
+                assert!(is_so, "{} {by} times: {ns:?}, {recorded} ns recorded", kernel.name);
+                assert!(ns.low <= ns.value && ns.value <= ns.high, "{} {ns:?}", kernel.name);
+            }
+        }
+    }
+}
+
 /// At a lower clock nothing is faster, whatever limits it; and of two clocks the lower one is slower.
 #[test]
 fn no_kernel_is_faster_at_a_lower_clock() {

@@ -275,7 +275,8 @@ fn groups(of: &Kernel, device: Option<&Device>, model: Option<&Bounds>, out: &mu
             true => text.put(", smaller ones if there is no more work"),
             false => text,
         };
-        out.levers.push(Lever::new(over, Evidence::Counted, text).saving(of_total(1.0 - used)));
+        // What only waits is no faster in more groups: nobody knows what they save.
+        out.levers.push(Lever::new(over, Evidence::Counted, text));
     }
     if of.items == Some(1) && of.launches > 0 {
         let text = match device.is_some_and(|d| !d.is_cpu()) {

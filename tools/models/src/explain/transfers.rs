@@ -277,7 +277,9 @@ fn pinned(of: &Transfers, links: Option<(&Link, &Link)>, out: &mut Moved) {
         .put(" of ")
         .whole("all transfers", of.count())
         .put(" from the application's own memory, unless it pinned that by other means");
-    let saved = |kept: f64| ns * (1.0 - kept).max(0.0);
+    // The bytes themselves take their time from pinned memory, too.
+    let most = (ns - bytes_alone(pinned).exp()).max(0.0);
+    let saved = |kept: f64| (ns * (1.0 - kept)).clamp(0.0, most);
     let saves =
         Figure::new(saved(kept.value), saved(kept.high), saved(kept.low), Evidence::Modelled);
     let lever = Lever::new(Over::transfers(own.count()), Evidence::Modelled, text);
