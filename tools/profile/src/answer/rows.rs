@@ -59,7 +59,7 @@ fn run(report: &Report, wall: f64, devices: &BTreeSet<&str>) -> Run {
         },
     );
     let measured = report.energy.iter().flat_map(|e| &e.devices);
-    let watts = measured.filter_map(|d| d.mean_watts).reduce(|a, b| a + b);
+    let watts = measured.filter_map(DeviceEnergy::own_watts).reduce(|a, b| a + b);
     let busy = report.devices.iter().filter(|d| d.extent_ns > 0).map(|d| d.busy_share);
     let busy = busy.reduce(|a, b| {
         let (a, b) = (a?, b?);
@@ -302,8 +302,7 @@ fn host(report: &Report, wall: f64) -> Vec<HostRow> {
 fn energy(of: &DeviceEnergy) -> Option<EnergyRow> {
     let joules = of.own_joules().filter(|joules| *joules > 0.0)?;
     let idle = of.floors.iter().find(|floor| floor.state == 0).and_then(|floor| floor.watts);
-    let repeated = of.repetitions.as_ref().filter(|repeated| repeated.from.is_none());
-    let seconds = of.seconds - repeated.map_or(0.0, |repeated| repeated.seconds);
+    let seconds = of.own_seconds();
     let added = |kind: &str| {
         let those = of.classes.iter().filter(|class| class.kind == kind);
         let known = those.clone().filter_map(|class| class.dynamic_joules);
@@ -324,7 +323,7 @@ fn energy(of: &DeviceEnergy) -> Option<EnergyRow> {
     Some(EnergyRow {
         device: of.device.clone(),
         joules,
-        watts: of.mean_watts,
+        watts: of.own_watts(),
         idle_watts: idle,
         idle_share: idle.map(|watts| share(watts.value * seconds).min(1.0 - above)),
         kernels_share: kernels.map(share),

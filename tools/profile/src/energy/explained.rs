@@ -51,7 +51,8 @@ pub struct Window {
     pub watts: f64,
     /// Joules above idle of a launch, restoring of memory taken off.
     pub joules_per_launch: f64,
-    /// What it would be by the figure of the report; null where there is none.
+    /// What it would be by the figure of the report; null where there is none, or launches differ in
+    /// size.
     pub predicted_joules_per_launch: Option<f64>,
 }
 
@@ -102,7 +103,10 @@ pub(super) fn explain(
         |f: &&Found| device.shapes.keys().any(|(of, shape)| *of == class && f.shape == *shape);
     let windows: Vec<Repetition> =
         found.iter().filter(is_own).flat_map(|found| found.repetitions.iter().copied()).collect();
-    out.alone_joules_per_launch = alone(&windows, idle).map(|found| found.0);
+    // Launches of several sizes have no joules in common, and the report's figure is their mean's.
+    let is_one = found.iter().filter(is_own).count() == 1;
+    let alone = alone(&windows, idle).filter(|_| is_one);
+    out.alone_joules_per_launch = alone.map(|found| found.0);
     out.windows = windows
         .iter()
         .map(|of| Window {
@@ -110,7 +114,9 @@ pub(super) fn explain(
             launches: of.launches,
             watts: of.watts,
             joules_per_launch: of.dynamic(idle.0),
-            predicted_joules_per_launch: joules_per_launch.map(|joules| joules.value),
+            predicted_joules_per_launch: joules_per_launch
+                .filter(|_| is_one)
+                .map(|joules| joules.value),
         })
         .collect();
     let decision = match fit::readings_of(problem, class) {

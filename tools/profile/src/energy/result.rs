@@ -221,6 +221,18 @@ impl DeviceEnergy {
         let repeated = self.repetitions.as_ref().map_or(0.0, |r| r.joules);
         Some(self.measured_joules? - repeated)
     }
+
+    /// Seconds that readings cover, without those of repetitions.
+    pub fn own_seconds(&self) -> f64 {
+        let repeated = self.repetitions.as_ref().filter(|repeated| repeated.from.is_none());
+        self.seconds - repeated.map_or(0.0, |repeated| repeated.seconds)
+    }
+
+    /// Mean power of the application: its joules over the same time, without repetitions.
+    pub fn own_watts(&self) -> Option<f64> {
+        let seconds = self.own_seconds();
+        self.own_joules().filter(|_| seconds > 0.0).map(|joules| joules / seconds)
+    }
 }
 
 /// As wide an interval, so much higher.
@@ -469,4 +481,35 @@ pub struct Response {
 pub struct Drift {
     /// Of the power at the start.
     pub share: Interval,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the run took and its power are of one time, whether repetitions stand in it or not.
+    #[test]
+    fn power_and_joules_are_of_the_same_time() {
+        let of = |from: Option<&str>, joules: f64| DeviceEnergy {
+            measured_joules: Some(1000.0),
+            seconds: 8.0,
+            mean_watts: Some(125.0),
+            repetitions: Some(Repetitions {
+                seconds: 6.0,
+                joules,
+                from: from.map(str::to_owned),
+                batches_in_window: None,
+            }),
+            ..DeviceEnergy::default()
+        };
+        assert_eq!(
+            (of(None, 800.0).own_joules(), of(None, 800.0).own_watts()),
+            (Some(200.0), Some(100.0))
+        );
+        // Those of another time are not in the readings.
+        assert_eq!(
+            (of(Some("t"), 0.0).own_seconds(), of(Some("t"), 0.0).own_watts()),
+            (8.0, Some(125.0))
+        );
+    }
 }
