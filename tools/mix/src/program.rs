@@ -461,13 +461,6 @@ impl Mix {
         Some(touched as f64 - self.bytes(Space::Global) as f64)
     }
 
-    /// Bytes that the banks of local memory give in all passes, at their full width; where passes
-    /// were not counted, the bytes asked for.
-    pub fn bank_bytes(&self) -> u64 {
-        let of_passes = self.passes().map_or(0, |of| of.transactions * PASS);
-        of_passes.max(self.bytes(Space::Local))
-    }
-
     /// How accesses to local memory lie, in passes through its banks.
     pub fn passes(&self) -> Option<Accesses> {
         self.accesses(Space::Local, PASS)

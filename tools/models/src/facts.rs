@@ -15,12 +15,13 @@ use clscope_analysis::time::{HostNs, Span};
 use clscope_mix::{Mix, Program, ptx, spirv};
 use clscope_profile::changes;
 use clscope_profile::counters::result as counters;
-use clscope_profile::energy::activity::By;
+use clscope_profile::energy::activity::{By, sized};
 use clscope_profile::energy::result::{self, Absence, Energy};
 use clscope_profile::error::ReadingsError;
 use clscope_profile::mixes::KernelMix;
 use clscope_profile::profile::View;
 use clscope_trace::record::{Direction, flag};
+use clscope_trace::replace;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Transfers of one size.
@@ -399,12 +400,7 @@ fn mixes(view: &View<'_>, out: &mut BTreeMap<String, OnDevice>) {
     let by_size = view.grouping().by == By::Ndrange;
     let mut rows: BTreeMap<(String, String), Vec<&KernelMix>> = BTreeMap::new();
     for row in view.mixes() {
-        let name = if by_size {
-            let sizes: Vec<String> = row.global.iter().map(u64::to_string).collect();
-            format!("{} [{}]", row.shown, sizes.join("x"))
-        } else {
-            row.shown.clone()
-        };
+        let name = if by_size { sized(&row.shown, &row.global) } else { row.shown.clone() };
         rows.entry((row.device.clone(), name)).or_default().push(row);
     }
     let mut texts = Texts { view, read: HashMap::new() };
@@ -449,10 +445,9 @@ fn count(kernel: &mut Kernel, rows: &[&KernelMix], texts: &mut Texts<'_, '_>) {
         // What some sizes execute says nothing of the mean launch of all.
         r.launches > 0 && r.counted == 0 && counted.iter().all(|c| c.global != r.global)
     }) {
-        let size: Vec<String> = size.global.iter().map(u64::to_string).collect();
         kernel.uncounted = Some(format!(
             "launches of {} were not counted: `--by ndrange` explains each size by itself",
-            size.join("x")
+            replace::shown(&size.global)
         ));
     } else {
         let mut mix = Mix::default();

@@ -5,6 +5,7 @@ use crate::table::{Table, bytes};
 use clscope_io::text::{Page, count};
 use clscope_mix::Precision;
 use clscope_profile::mixes::{KernelMix, shared_names};
+use clscope_trace::replace;
 use std::fmt::Write as _;
 
 /// A mean, with a digit behind the point where it is no whole number.
@@ -14,10 +15,6 @@ fn mean(value: f64) -> String {
     } else {
         format!("{value:.1}")
     }
-}
-
-fn sizes(of: &[u64]) -> String {
-    of.iter().map(u64::to_string).collect::<Vec<_>>().join("x")
 }
 
 /// All of them, one behind the other. Programs are named where a kernel's name is not enough.
@@ -43,13 +40,13 @@ pub fn text(rows: &[&KernelMix], width: usize) -> String {
 fn kernel(out: &mut Page, row: &KernelMix, is_shared: bool, width: usize) {
     let local = match row.local.is_empty() {
         true => String::new(),
-        false => format!(" by {}", sizes(&row.local)),
+        false => format!(" by {}", replace::shown(&row.local)),
     };
     put!(
         out,
         "{}  {}{local}  on {}: {} of {} counted",
         row.kernel,
-        sizes(&row.global),
+        replace::shown(&row.global),
         row.device,
         row.counted,
         count(row.launches, "launch", "launches")

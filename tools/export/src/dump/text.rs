@@ -8,6 +8,7 @@ use clscope_analysis::time::{HostNs, ProcessIndex, ThreadIndex};
 use clscope_profile::sites::{Named, Sites};
 use clscope_trace::defs::ArgumentKind;
 use clscope_trace::record::{error_text as error, flag};
+use clscope_trace::replace;
 use std::fmt::Write as _;
 
 pub(super) fn who(trace: &Trace<'_>, process: ProcessIndex, thread: ThreadIndex) -> String {
@@ -65,7 +66,7 @@ pub(super) fn sizes(
 ) -> Option<(String, Option<String>, Option<String>)> {
     let g = definitions.geometries.get(&geometry)?;
     let n = (g.dimensions as usize).clamp(1, 3);
-    let join = |v: &[u64; 3]| v[..n].iter().map(u64::to_string).collect::<Vec<_>>().join("x");
+    let join = |v: &[u64; 3]| replace::shown(&v[..n]);
     Some((join(&g.global), g.local.as_ref().map(join), g.offset.as_ref().map(join)))
 }
 

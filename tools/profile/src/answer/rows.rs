@@ -15,6 +15,7 @@ use clscope_analysis::stats::sketch::Distribution;
 use clscope_analysis::stats::{Stats, WaitedFor};
 use clscope_analysis::time::{ProcessIndex, ThreadIndex};
 use clscope_trace::record::Direction;
+use clscope_trace::replace;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Fewer launches have no 95th percentile.
@@ -107,8 +108,7 @@ fn sizes(trace: &Trace<'_>, stats: &Stats) -> Sizes {
 fn size_in_words(d: &Definitions, geometry: u32) -> String {
     let Some(of) = d.geometries.get(&geometry) else { return "size unknown".to_owned() };
     let used = (of.dimensions as usize).clamp(1, 3);
-    let words =
-        |sizes: &[u64; 3]| sizes[..used].iter().map(u64::to_string).collect::<Vec<_>>().join("x");
+    let words = |sizes: &[u64; 3]| replace::shown(&sizes[..used]);
     match &of.local {
         Some(local) => format!("{} by {}", words(&of.global), words(local)),
         None => words(&of.global),

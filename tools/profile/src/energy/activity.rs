@@ -12,6 +12,7 @@ use clscope_analysis::stats::Variant;
 use clscope_analysis::time::{ProcessIndex, Span as Stretch};
 use clscope_trace::ids::{normal_pci, normal_uuid};
 use clscope_trace::record::Direction;
+use clscope_trace::replace;
 use std::collections::{BTreeMap, HashMap};
 
 mod collector;
@@ -94,8 +95,7 @@ const SAVED_BUFFERS: &str = "buffers (saved)";
 
 /// A kernel with its global size, as rows by it are called.
 pub fn sized(name: &str, global: &[u64]) -> String {
-    let sizes: Vec<String> = global.iter().map(u64::to_string).collect();
-    format!("{name} [{}]", sizes.join("x"))
+    format!("{name} [{}]", replace::shown(global))
 }
 
 /// What a device is, as far as that decides which sensors belong to it.

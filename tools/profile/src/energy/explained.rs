@@ -107,6 +107,7 @@ pub(super) fn explain(
     let is_one = found.iter().filter(is_own).count() == 1;
     let alone = alone(&windows, idle).filter(|_| is_one);
     out.alone_joules_per_launch = alone.map(|found| found.0);
+    let predicted = joules_per_launch.filter(|_| is_one).map(|joules| joules.value);
     out.windows = windows
         .iter()
         .map(|of| Window {
@@ -114,9 +115,7 @@ pub(super) fn explain(
             launches: of.launches,
             watts: of.watts,
             joules_per_launch: of.dynamic(idle.0),
-            predicted_joules_per_launch: joules_per_launch
-                .filter(|_| is_one)
-                .map(|joules| joules.value),
+            predicted_joules_per_launch: predicted,
         })
         .collect();
     let decision = match fit::readings_of(problem, class) {
