@@ -1,3 +1,5 @@
+//! Programs put together by hand: their loops, what a launch runs, and what is refused.
+
 use super::*;
 
 fn instruction(class: Class, flop: u32, bytes: u32) -> Instruction {
