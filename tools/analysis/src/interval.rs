@@ -106,6 +106,11 @@ impl Interval {
         self.map(|x| x * factor)
     }
 
+    /// As wide an interval, so much higher.
+    pub fn moved(&self, by: f64) -> Self {
+        self.map(|x| x + by)
+    }
+
     /// With a function of value and ends that keeps their order.
     pub fn map(&self, f: impl Fn(f64) -> f64) -> Self {
         Self { value: f(self.value), low: f(self.low), high: f(self.high), ..*self }

@@ -149,6 +149,13 @@ impl CommandSums {
         }
     }
 
+    /// By how much longer, in nanoseconds, a timed launch is than one that was left out, as far as the
+    /// queues show; `None` where they show nothing of it.
+    pub fn timing_adds(&self) -> Option<f64> {
+        let (sampled, left) = (self.estimated()?, self.left.as_ref()?);
+        Some(left.shorter() / sampled.left_out() as f64).filter(|more| *more > 0.0)
+    }
+
     /// Sums of parts that are estimated one by one.
     pub fn together(parts: Vec<Self>) -> Self {
         let mut out = Self::default();

@@ -290,11 +290,13 @@ impl Sampled {
         };
         let Interval { value, low, high, .. } = with_rare(estimate, estimate.value - known);
         let high = high + left.map_or(0.0, |left| left.beyond);
-        // What was timed is certain, and the queue had so much time.
-        let most = left.map_or(f64::INFINITY, |left| known + left.most);
+        // What was timed is certain.
         let value = value.max(known);
-        let high = if most > value { high.min(most) } else { high };
-        Some(Interval::estimated(value, low.max(known).min(value), high))
+        let of_left =
+            Interval::estimated(value - known, low.max(known).min(value) - known, high - known);
+        // The queue had so much time.
+        let of_left = left.map_or(of_left, |left| left.fitted(of_left));
+        Some(of_left.plus(Interval::exact(known)))
     }
 
     /// Time of the timed launches.

@@ -213,7 +213,7 @@ impl DeviceEnergy {
 
     /// These joules belong to nothing else here, either; `open`: by how much its interval is wider.
     pub(super) fn leave_more(&mut self, joules: f64, open: f64) {
-        self.leave(self.unattributed.map(|rest| moved(rest, joules).open_by(open)));
+        self.leave(self.unattributed.map(|rest| rest.moved(joules).open_by(open)));
     }
 
     /// Joules measured, without those of the recorder's repetitions.
@@ -233,11 +233,6 @@ impl DeviceEnergy {
         let seconds = self.own_seconds();
         self.own_joules().filter(|_| seconds > 0.0).map(|joules| joules / seconds)
     }
-}
-
-/// As wide an interval, so much higher.
-fn moved(of: Interval, by: f64) -> Interval {
-    Interval { value: of.value + by, low: of.low + by, high: of.high + by, ..of }
 }
 
 /// Temperature of a device, degrees Celsius.

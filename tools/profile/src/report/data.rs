@@ -208,6 +208,9 @@ pub struct Estimates {
     pub p95_ns: Option<Interval>,
     pub p99_ns: Option<Interval>,
     pub share: Option<Interval>,
+    /// By how much longer a timed launch is than one that was left out, where its queue shows that;
+    /// null where it shows nothing of it.
+    pub timing_adds_ns: Option<f64>,
 }
 
 /// What sampled timing left out.

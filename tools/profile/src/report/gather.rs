@@ -49,11 +49,16 @@ fn estimates(s: &Sampled, sums: &CommandSums, share: Option<Interval>) -> Estima
     let total = sums.total();
     // A bin's middle may lie beyond all that is in it.
     let ends = sums.time.min().zip(sums.time.max());
+    // Where timing makes launches longer, percentiles are of timed ones as much shorter.
+    let plain = s.total().map_or(0.0, |total| total.value);
+    let longer = sums.timing_adds().map_or(0.0, |each| each * s.left_out() as f64);
+    let fit = if plain > longer { 1.0 - longer / plain } else { 1.0 };
     let quantile = |q| {
         let found = s.quantile(q)?;
         let Some((min, max)) = ends else { return Some(found) };
         let value = found.value.clamp(min as f64, max as f64);
-        Some(Interval::estimated(value, found.low.min(value), found.high.max(value)))
+        let high = found.high.max(value);
+        Some(Interval::estimated(fit * value, fit * found.low.min(value), high))
     };
     Estimates {
         launches: s.launches(),
@@ -64,6 +69,7 @@ fn estimates(s: &Sampled, sums: &CommandSums, share: Option<Interval>) -> Estima
         p95_ns: quantile(0.95),
         p99_ns: quantile(0.99),
         share,
+        timing_adds_ns: sums.timing_adds(),
     }
 }
 

@@ -45,15 +45,27 @@ fn sum(parts: impl IntoIterator<Item = Contrast>) -> Contrast {
     all.into_iter().collect()
 }
 
-/// What the fitted model says of each class with a column, of each state while nothing runs, the
-/// seconds of the latter, and the joules of classes that are in no reading, or in two: a sensor has
-/// yet to show what ran last.
-fn parts(of: &Fitted, states: usize, devices: usize) -> (Vec<Part>, Vec<Part>, Vec<f64>, f64) {
+/// A state while nothing runs.
+#[derive(Clone, Default)]
+struct Rest {
+    /// What the model says of it.
+    part: Part,
+    /// Its seconds.
+    seconds: f64,
+    /// What was read then beside that, joules: what a device draws while nothing runs is known from
+    /// readings of that time, whatever the model makes of all others.
+    read: f64,
+}
+
+/// What the fitted model says of each class with a column, of each state while nothing runs, of all
+/// readings as far as anything ran, and the joules of classes that are in no reading, or in two: a
+/// sensor has yet to show what ran last.
+fn parts(of: &Fitted, states: usize, devices: usize) -> (Vec<Part>, Vec<Rest>, Part, f64) {
     let model = &of.model;
     let width = model.kernel(of.present.len());
     let mut classes = vec![Part::new(width); of.present.len()];
-    let mut floors = vec![Part::new(width); states];
-    let mut rested = vec![0.0; states];
+    let mut at_work = Part::new(width);
+    let mut floors = vec![Rest { part: Part::new(width), ..Rest::default() }; states];
     for (i, row) in of.rows.rows.iter().enumerate() {
         let (shares, in_state) = (of.columns.classes.row(i), of.columns.state_row(i));
         let busy: f64 = shares.iter().sum();
@@ -73,17 +85,23 @@ fn parts(of: &Fitted, states: usize, devices: usize) -> (Vec<Part>, Vec<Part>, V
             for (state, share) in in_state.iter().enumerate() {
                 stand(part, state, ran / crowd * share);
             }
-            part.above[model.kernel(k)] += ran;
             let joules = ran * model.value(model.kernel(k));
-            for (e, effect) in of.effects.iter().enumerate() {
-                part.above[model.share(e)] += joules * effect.launches[i];
+            for (part, share) in [(part, 1.0), (&mut at_work, busy.min(1.0))] {
+                part.above[model.kernel(k)] += share * ran;
+                for (e, effect) in of.effects.iter().enumerate() {
+                    part.above[model.share(e)] += share * joules * effect.launches[i];
+                }
             }
         }
         let idle = row.covers * (1.0 - busy).max(0.0);
-        for state in 0..states {
+        for (state, share) in in_state.iter().enumerate() {
+            stand(&mut at_work, state, row.covers * share * busy.min(1.0));
+        }
+        for (state, floor) in floors.iter_mut().enumerate() {
             let seconds = idle * in_state[state];
-            rested[state] += seconds;
-            stand(&mut floors[state], state, seconds);
+            floor.seconds += seconds;
+            floor.read += of.residual(i) * seconds;
+            stand(&mut floor.part, state, seconds);
         }
     }
     // Samples of a moment see shares that a lag has blurred: of all of the time that they cover the
@@ -99,19 +117,21 @@ fn parts(of: &Fitted, states: usize, devices: usize) -> (Vec<Part>, Vec<Part>, V
             unseen += (of.busy[class] - ran).abs() * model.value(model.kernel(k));
         }
     }
-    let (all, busy): (f64, f64) = (rested.iter().sum(), of.busy.iter().sum());
-    let factor = (of.rows.covered() - busy) / all;
+    let all: f64 = floors.iter().map(|floor| floor.seconds).sum();
+    let factor = (of.rows.covered() - of.busy.iter().sum::<f64>()) / all;
     if devices == 1 && factor.is_finite() && factor > 0.0 {
-        floors.iter_mut().for_each(|part| scale(part, factor));
-        rested.iter_mut().for_each(|seconds| *seconds *= factor);
+        for floor in &mut floors {
+            scale(&mut floor.part, factor);
+            (floor.seconds, floor.read) = (floor.seconds * factor, floor.read * factor);
+        }
     }
-    (classes, floors, rested, unseen)
+    (classes, floors, at_work, unseen)
 }
 
 pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attribution {
     let (activity, model) = (problem.activity, &of.model);
     let states = problem.floors.len();
-    let (parts, at_rest, rested, unseen) = parts(of, states, activity.devices);
+    let (parts, at_rest, at_work, unseen) = parts(of, states, activity.devices);
     let all: Vec<Contrast> = parts.iter().map(Part::all).collect();
     let energies: Vec<Interval> = all.iter().map(|part| model.contrast(part, true)).collect();
     // A launch's energy as if all of them had run at one temperature: what readings have of their own
@@ -160,11 +180,14 @@ pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attributi
             }
         })
         .collect();
-    let floors: Vec<FloorEnergy> = (0..states)
-        .map(|state| {
-            let energy = model.contrast(&sparse(at_rest[state].idle.iter().copied()), true);
-            let watts = match rested[state] > 0.0 {
-                true => energy.times(1.0 / rested[state]),
+    let floors: Vec<FloorEnergy> = at_rest
+        .iter()
+        .enumerate()
+        .map(|(state, rest)| {
+            let of_rest = sparse(rest.part.idle.iter().copied());
+            let was_seen = rest.seconds > 0.0;
+            let watts = match was_seen {
+                true => model.contrast(&of_rest, true).moved(rest.read).times(1.0 / rest.seconds),
                 false => model.contrast(&[(state, 1.0)], true),
             };
             let is_fixed = problem.floors[state] != Floor::Fitted;
@@ -173,20 +196,17 @@ pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attributi
             FloorEnergy {
                 state,
                 watts: is_known.then_some(watts),
-                idle: Seconds(rested[state]),
-                joules: Joules(if rested[state] > 0.0 { energy.value } else { 0.0 }),
+                idle: Seconds(rest.seconds),
+                joules: Joules(rest.seconds * watts.value),
                 rate: watts.value,
-                load: match rested[state] > 0.0 {
-                    true => model.load(&sparse(at_rest[state].idle.iter().copied())),
-                    false => [0.0; 2],
-                },
+                load: if was_seen { model.load(&of_rest) } else { [0.0; 2] },
             }
         })
         .collect();
     let known = || floors.iter().filter(|floor| floor.watts.is_some());
-    let at_known = known().map(|floor| at_rest[floor.state].all());
-    let whole = sum(all.iter().cloned().chain(at_known));
     let floor_open = floors.iter().any(|floor| floor.watts.is_none());
+    // What was read at rest is no part of what a model may err in.
+    let whole = if floor_open { sum(all.iter().cloned()) } else { at_work.all() };
     let assigned: f64 = rows_of_groups.iter().map(|group| group.joules.value).sum::<f64>()
         + known().map(|floor| floor.joules.0).sum::<f64>();
     let classes = (0..activity.classes())

@@ -183,6 +183,8 @@ pub struct Windows {
     thinned: f64,
     /// Durations of the launches of each class and geometry, and what is typical of them so far.
     kinds: IdMap<Kind, u128>,
+    /// Nanoseconds from timed commands to timed ones that waited for them, and how many.
+    between: (f64, f64),
     /// The order of commands is not certain.
     unordered: bool,
 }
@@ -343,6 +345,10 @@ impl Windows {
     /// window begins there.
     fn timed(&mut self, timed: Timed, launch: Option<(Launch, f64)>, call: Span) {
         self.settle(timed.start);
+        if let Some(free) = self.free_from.filter(|free| self.open.is_none() && call.end <= *free) {
+            self.between.0 += timed.start.since(free) as f64;
+            self.between.1 += 1.0;
+        }
         if let Some((launch, p)) = launch {
             let launch = self.kind(launch);
             let from = self.from(call);
@@ -431,6 +437,7 @@ impl Windows {
             typical: &typical,
             usual: None,
             variances: variances.collect(),
+            between: if self.between.1 > 0.0 { self.between.0 / self.between.1 } else { 0.0 },
             preempted,
         };
         queue.usual = queue.usual();

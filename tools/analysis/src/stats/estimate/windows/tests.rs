@@ -15,6 +15,16 @@ fn span(begin: i64, end: i64) -> Span {
 /// ten are timed, then one in twenty by chance. The total of those left out as estimated,
 /// the truth, and the total by chance alone.
 fn stream(lengths: &[i64], seed: u64, preempted: bool) -> (Interval, f64, Interval) {
+    stream_of(lengths, seed, preempted, 0)
+}
+
+/// The same, where timing a launch makes it so much longer.
+fn stream_of(
+    lengths: &[i64],
+    seed: u64,
+    preempted: bool,
+    timing: i64,
+) -> (Interval, f64, Interval) {
     let (mut windows, mut sampled) = (Windows::default(), Sampled::default());
     let (mut at, mut total, mut timed) = (1_000_000, 0.0, VecDeque::new());
     let mut random = Random::new(seed);
@@ -24,12 +34,13 @@ fn stream(lengths: &[i64], seed: u64, preempted: bool) -> (Interval, f64, Interv
         let chosen = random.uniform() < p;
         let what = if chosen { What::Timed(id, Some((LAUNCH, p))) } else { What::LeftOut(LAUNCH) };
         windows.enqueued(MAIN, span(i as i64, i as i64 + 1), what);
-        total += *length as f64;
+        let length = length + if chosen { timing } else { 0 };
+        total += length as f64;
         if chosen {
-            sampled.add(*length as u64, p);
+            sampled.add(length as u64, p);
             timed.push_back((
                 id,
-                Timed { start: HostNs(at), end: HostNs(at + length), duration: *length as u64 },
+                Timed { start: HostNs(at), end: HostNs(at + length), duration: length as u64 },
             ));
         } else {
             sampled.leave_out();
@@ -62,6 +73,27 @@ fn phases_that_the_queue_shows_drop_out_of_the_error() {
         (half, by_chance) = (half + total.half(), by_chance + plain.half());
     }
     assert!(half < 0.6 * by_chance, "{half} {by_chance}");
+}
+
+#[test]
+fn a_queue_runs_no_longer_than_it_had_work() {
+    let lengths: Vec<i64> = (0..4_000).map(|i| 11_950 + i % 100).collect();
+    for seed in 0..20 {
+        for timing in [0, 1, 10, 50, 100, 1_000, 2_000, 10_000] {
+            let (total, truth, plain) = stream_of(&lengths, seed, false, timing);
+            // All of them, one behind the other, with what passes between two.
+            let room = truth + 100.0 * lengths.len() as f64;
+            assert!(total.value <= 1.001 * room, "{timing}: {total:?} {room}");
+            // Less than what passes between two is not seen, and changes little.
+            let is_seen = timing == 0 || timing >= 200;
+            let holds = total.low <= truth && truth <= total.high;
+            assert!(holds || !is_seen, "{timing}: {total:?} {truth}");
+            if timing >= 1_000 {
+                assert!(plain.low > truth, "{timing}: {plain:?} {truth}");
+                assert!((total.value / truth - 1.0).abs() < 0.02, "{timing}: {total:?} {truth}");
+            }
+        }
+    }
 }
 
 #[test]
