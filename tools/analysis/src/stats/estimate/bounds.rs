@@ -192,21 +192,23 @@ impl Queue<'_> {
     /// 12.0 us on an H100.) The lower end of the interval, and 0 where that is below.
     fn timing_adds(&self, class: u64) -> f64 {
         let more = self.evidence.iter().filter(|e| e.launch.class == class && e.window.is_full());
-        let more: Vec<f64> = more
+        let more: Vec<(f64, f64)> = more
             .filter_map(|e| {
                 let own = (self.typical)(class, e.launch.geometry)?;
                 let others = self.expected(&e.window)? - own;
-                let room = (e.window.available - e.duration).max(0.0);
-                (others >= own / 2.0).then(|| e.duration - own * room / others)
+                let room = (e.window.full - e.duration).max(0.0);
+                (others >= own / 2.0).then(|| (e.weight, e.duration - own * room / others))
             })
             .collect();
-        let n = more.len() as f64;
-        if n < 2.0 {
+        let sums = more.iter().map(|(weight, more)| [*weight, weight * weight, weight * more]);
+        let [n, squares, sum] =
+            sums.fold([0.0; 3], |all, of| std::array::from_fn(|i| all[i] + of[i]));
+        let (mean, effective) = (sum / n, n * n / squares);
+        if more.len() < 2 || effective <= 1.0 {
             return 0.0;
         }
-        let mean = more.iter().sum::<f64>() / n;
-        let squares: f64 = more.iter().map(|of| (of - mean).powi(2)).sum();
-        (mean - student(0.975, n - 1.0) * (squares / (n - 1.0) / n).sqrt()).max(0.0)
+        let off: f64 = more.iter().map(|(weight, more)| (weight * (more - mean)).powi(2)).sum();
+        (mean - student(0.975, effective - 1.0) * off.sqrt() / n).max(0.0)
     }
 
     /// Of the launches of a class that were left out, given those timed; `None` if none were.
