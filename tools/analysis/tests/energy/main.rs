@@ -6,6 +6,7 @@ mod coverage;
 #[path = "../energy_truth/mod.rs"]
 mod energy_truth;
 mod invariance;
+mod rest;
 mod runs;
 
 use clscope_analysis::energy::{
