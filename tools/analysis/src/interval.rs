@@ -22,6 +22,39 @@ pub struct Interval {
     pub estimated: bool,
 }
 
+/// How a figure is said, the same in every view.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Spoken {
+    /// The value alone.
+    Exact,
+    /// The value and, as a share of it, a half-width that holds all of the interval.
+    Within(f64),
+    /// The upper end alone, because the interval reaches down to nothing.
+    AtMost(f64),
+    /// The value alone, of which nobody knows how far another may be off.
+    Once,
+}
+
+impl Spoken {
+    /// What stands behind `+-`: two digits in percent; none where there is nothing to say.
+    pub fn plus_minus(&self) -> Option<String> {
+        match self {
+            Self::Within(share) => Some(format!("{}%", digits(100.0 * share))),
+            Self::Once => Some("?".to_owned()),
+            Self::Exact | Self::AtMost(_) => None,
+        }
+    }
+}
+
+/// Percent with two digits, and never none of it.
+fn digits(percent: f64) -> String {
+    match percent {
+        of if of >= 9.95 => format!("{of:.0}"),
+        of if of >= 0.095 => format!("{of:.1}"),
+        of => format!("{:.2}", of.max(0.01)),
+    }
+}
+
 impl Interval {
     /// One that rests on a sample or a fit.
     pub const fn estimated(value: f64, low: f64, high: f64) -> Self {
@@ -50,7 +83,12 @@ impl Interval {
 
     /// An estimate of which no end is below 0: energy and power are not.
     pub fn above_none(value: f64, half: f64) -> Self {
-        Self::estimated(value, (value - half).max(0.0), (value + half).max(0.0))
+        Self::symmetric(value, half).at_least(0.0)
+    }
+
+    /// With what is known of it no lower than this: an end that is not known stays so.
+    pub fn at_least(&self, least: f64) -> Self {
+        self.map(|x| if x.is_finite() { x.max(least) } else { x })
     }
 
     /// A single look: how far another one may be from it is not known.
@@ -73,6 +111,28 @@ impl Interval {
     pub fn relative(&self) -> Option<f64> {
         let longer = self.longer();
         (self.value > 0.0 && longer.is_finite()).then(|| longer / self.value)
+    }
+
+    /// How this figure of something that is never below 0 is said.
+    pub fn spoken(&self) -> Spoken {
+        match self.longer() {
+            longer if !longer.is_finite() => Spoken::Once,
+            longer if longer == 0.0 => Spoken::Exact,
+            _ if self.low <= 0.0 => Spoken::AtMost(self.high),
+            longer => Spoken::Within(longer / self.value),
+        }
+    }
+
+    /// The same as text, where `shown` writes a number with its unit: `12 J`, `12 J +-3.4%`,
+    /// `at most 12 J`; `12 J +-?` where the interval is not known.
+    pub fn in_words(&self, shown: impl Fn(f64) -> String) -> String {
+        match self.spoken() {
+            Spoken::AtMost(most) => format!("at most {}", shown(most)),
+            spoken => {
+                let behind = spoken.plus_minus().map(|half| format!(" +-{half}"));
+                shown(self.value) + &behind.unwrap_or_default()
+            }
+        }
     }
 
     /// Whether `truth` lies inside.
@@ -202,6 +262,36 @@ mod tests {
         let wide = Interval::measured(10.0, 9.6, 10.4).widened(0.03);
         assert_eq!(wide.value, 10.0);
         assert!((wide.low - 9.5).abs() < 1e-9 && (wide.high - 10.5).abs() < 1e-9, "{wide:?}");
+    }
+
+    /// What is said holds all of the interval, and no end that is not known becomes a number.
+    #[test]
+    fn what_is_said_holds_all_of_the_interval() {
+        let ends = [f64::NEG_INFINITY, -50.0, 0.0, 0.3, 5.9, 6.0];
+        let above = [6.0, 6.1, 9.0, 62.0, f64::INFINITY];
+        for (low, high) in ends.iter().flat_map(|low| above.map(|high| (*low, high))) {
+            let of = Interval::estimated(6.0, low, high);
+            match of.spoken() {
+                Spoken::Exact => assert_eq!((low, high), (6.0, 6.0)),
+                Spoken::Within(share) => {
+                    assert!(low > 0.0 && 6.0 * (1.0 - share) <= low && 6.0 * (1.0 + share) >= high);
+                    assert!(share < 1.0 || high > 12.0, "{of:?}");
+                }
+                Spoken::AtMost(most) => assert!(low <= 0.0 && most == high, "{of:?}"),
+                Spoken::Once => assert!(low.is_infinite() || high.is_infinite(), "{of:?}"),
+            }
+            for bounded in [of.at_least(0.0), of.at_least(1.0)] {
+                let known = |of: Interval| (of.low.is_finite(), of.high.is_finite());
+                assert_eq!(known(bounded), known(of), "{of:?}");
+            }
+        }
+        assert_eq!(Interval::above_none(1.0, f64::INFINITY), Interval::seen_once(1.0));
+        let words = |low, high| Interval::estimated(6.0, low, high).in_words(|j| format!("{j} J"));
+        assert_eq!(words(-50.0, 62.0), "at most 62 J");
+        assert_eq!(words(5.0, 8.0), "6 J +-33%");
+        assert_eq!(words(5.99, 6.0), "6 J +-0.2%");
+        assert_eq!(words(6.0, 6.0 + 1e-9), "6 J +-0.01%");
+        assert_eq!((words(6.0, 6.0), words(0.0, f64::INFINITY)), ("6 J".into(), "6 J +-?".into()));
     }
 
     #[test]

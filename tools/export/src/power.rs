@@ -410,7 +410,7 @@ impl Power {
         }
         if let Some(joules) = figures.iteration {
             to.put("iteration_energy_J", Argument::Figure(joules.value));
-            to.put("iteration_energy_plus_minus_J", Argument::Figure(joules.half()));
+            to.put("iteration_energy_plus_minus_J", Argument::Figure(joules.longer()));
         }
     }
 }

@@ -4,7 +4,7 @@
 use crate::{ExportError, repeated};
 use clscope_io::text::cell;
 use clscope_profile::counters::result::{Class as Counted, Column as Counter, Source, Value};
-use clscope_profile::energy::result::{Absence, Class, DeviceEnergy, PartOf};
+use clscope_profile::energy::result::{Absence, Class, DeviceEnergy, PartOf, Temperature};
 use clscope_profile::interval::Interval;
 use clscope_profile::report::data::{
     Commands, Estimates, Function, Idle, Queue, Report, Summary, Wait,
@@ -140,7 +140,8 @@ struct Joules<'r> {
     device: &'r DeviceEnergy,
     name: String,
     kind: &'r str,
-    joules: Option<f64>,
+    joules: Option<Interval>,
+    watts: Option<Interval>,
     class: Option<&'r Class>,
 }
 
@@ -150,34 +151,41 @@ impl Joules<'_> {
     }
 
     fn low(&self, of: fn(&Class) -> Option<Interval>) -> String {
-        self.class(|c| of(c).map(|e| e.low))
+        low(self.class.and_then(of))
     }
 
     fn high(&self, of: fn(&Class) -> Option<Interval>) -> String {
-        self.class(|c| of(c).map(|e| e.high))
+        high(self.class.and_then(of))
     }
-}
 
-impl Joules<'_> {
-    const COLUMNS: [Column<Self>; 26] = [
+    fn degree(&self, of: fn(&Temperature) -> Interval) -> Option<Interval> {
+        self.device.temperature.as_ref().map(of)
+    }
+
+    const COLUMNS: [Column<Self>; 42] = [
         ("name", |r| r.name.clone()),
         ("kind", |r| r.kind.to_owned()),
         ("device", |r| r.device.device.clone()),
         ("formula", |r| r.device.formula.to_owned()),
         ("launches", |r| r.class(|c| Some(c.launches))),
         ("busy_s", |r| r.class(|c| Some(c.busy_seconds))),
-        ("joules", |r| optional(r.joules)),
-        ("joules_low", |r| r.low(|c| c.joules)),
-        ("joules_high", |r| r.high(|c| c.joules)),
+        ("joules", |r| value(r.joules)),
+        ("joules_low", |r| low(r.joules)),
+        ("joules_high", |r| high(r.joules)),
         ("joules_per_launch", |r| r.class(|c| Some(c.joules_per_launch?.value))),
         ("joules_per_launch_low", |r| r.low(|c| c.joules_per_launch)),
         ("joules_per_launch_high", |r| r.high(|c| c.joules_per_launch)),
-        ("watts", |r| r.class(|c| Some(c.watts?.value))),
-        ("watts_low", |r| r.low(|c| c.watts)),
-        ("watts_high", |r| r.high(|c| c.watts)),
+        ("joules_per_launch_below", |r| r.class(|c| c.joules_per_launch_below)),
+        ("joules_per_launch_at_50_c", |r| r.class(|c| Some(c.per_launch_at_reference?.value))),
+        ("joules_per_launch_at_50_c_low", |r| r.low(|c| c.per_launch_at_reference)),
+        ("joules_per_launch_at_50_c_high", |r| r.high(|c| c.per_launch_at_reference)),
+        ("watts", |r| value(r.watts)),
+        ("watts_low", |r| low(r.watts)),
+        ("watts_high", |r| high(r.watts)),
         ("dynamic_joules", |r| r.class(|c| Some(c.dynamic_joules?.value))),
         ("dynamic_joules_low", |r| r.low(|c| c.dynamic_joules)),
         ("dynamic_joules_high", |r| r.high(|c| c.dynamic_joules)),
+        ("dynamic_joules_below", |r| r.class(|c| c.dynamic_joules_below)),
         ("idle_joules", |r| r.class(|c| Some(c.idle_joules?.value))),
         ("idle_joules_low", |r| r.low(|c| c.idle_joules)),
         ("idle_joules_high", |r| r.high(|c| c.idle_joules)),
@@ -186,6 +194,17 @@ impl Joules<'_> {
         ("needed_s", |r| r.class(|c| c.needed_seconds)),
         ("group", |r| r.class(|c| c.group)),
         ("reference_watts", |r| r.class(|c| Some(c.reference_watts?.value))),
+        ("reference_watts_low", |r| r.low(|c| c.reference_watts)),
+        ("reference_watts_high", |r| r.high(|c| c.reference_watts)),
+        ("mean_c", |r| optional(r.device.temperature.map(|of| of.mean_c))),
+        ("min_c", |r| optional(r.device.temperature.map(|of| of.min_c))),
+        ("max_c", |r| optional(r.device.temperature.map(|of| of.max_c))),
+        ("idle_per_degree", |r| value(r.degree(|of| of.idle_per_degree))),
+        ("idle_per_degree_low", |r| low(r.degree(|of| of.idle_per_degree))),
+        ("idle_per_degree_high", |r| high(r.degree(|of| of.idle_per_degree))),
+        ("above_idle_per_degree", |r| value(r.degree(|of| of.above_idle_per_degree))),
+        ("above_idle_per_degree_low", |r| low(r.degree(|of| of.above_idle_per_degree))),
+        ("above_idle_per_degree_high", |r| high(r.degree(|of| of.above_idle_per_degree))),
     ];
 }
 
@@ -194,8 +213,15 @@ fn energy<'r>(report: &'r Report, shown: &Selection<'_>) -> Vec<Joules<'r>> {
     let mut rows = Vec::new();
     for device in report.energy.iter().flat_map(|e| &e.devices) {
         for c in device.classes.iter().filter(|c| c.kind != "kernel" || (shown.matches)(&c.name)) {
-            let (name, joules) = (c.name.clone(), c.joules.map(|e| e.value));
-            rows.push(Joules { device, name, kind: c.kind, joules, class: Some(c) });
+            let (name, joules) = (c.name.clone(), c.joules);
+            rows.push(Joules {
+                device,
+                name,
+                kind: c.kind,
+                joules,
+                watts: c.watts,
+                class: Some(c),
+            });
         }
         for part in device.parts() {
             let name = match part.of {
@@ -205,8 +231,12 @@ fn energy<'r>(report: &'r Report, shown: &Selection<'_>) -> Vec<Joules<'r>> {
                 PartOf::Floor(floor) => format!("idle power {}", floor.name),
                 PartOf::Rest => "unattributed".to_owned(),
             };
-            let joules = Some(part.joules.value);
-            rows.push(Joules { device, name, kind: "rest", joules, class: None });
+            let joules = Some(part.joules);
+            let watts = match part.of {
+                PartOf::Floor(floor) => floor.watts,
+                _ => None,
+            };
+            rows.push(Joules { device, name, kind: "rest", joules, watts, class: None });
         }
     }
     rows
@@ -249,8 +279,8 @@ impl Mean<'_> {
         ("counter", |r| r.column.name.clone()),
         ("unit", |r| r.column.unit.clone()),
         ("mean", |r| value(r.mean)),
-        ("mean_low", |r| optional(r.mean.map(|m| m.low))),
-        ("mean_high", |r| optional(r.mean.map(|m| m.high))),
+        ("mean_low", |r| low(r.mean)),
+        ("mean_high", |r| high(r.mean)),
         ("group", |r| optional(r.of.only_with.as_ref().map(|group| group.classes.join(" + ")))),
         ("why", |r| optional(r.of.why.clone())),
     ];

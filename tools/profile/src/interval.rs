@@ -1,6 +1,6 @@
 //! What documents of this crate share: figures with intervals, and one unit of time.
 
-pub use clscope_analysis::interval::Interval;
+pub use clscope_analysis::interval::{Interval, Spoken};
 use serde::{Serialize, Serializer};
 
 /// Writes seconds as nanoseconds: documents have one unit of time.

@@ -1,6 +1,6 @@
 //! Owns how figures are written: digits, prefixes, thousands, and a dash for what is not known.
 
-use clscope_profile::interval::Interval;
+use clscope_profile::interval::{Interval, Spoken};
 
 /// A number with as many digits as people want to read.
 pub fn number(x: f64) -> String {
@@ -69,13 +69,17 @@ pub fn joules(value: f64) -> String {
     }
 }
 
-/// A half-width as a share of its value.
+/// What stands in the column `+-` of a figure: nothing of one that is exact.
 pub fn plus_minus(of: &Interval) -> String {
-    let half = of.half() / of.value;
-    if of.value > 0.0 && half.is_finite() {
-        format!("{:.1}%", half * 100.0)
-    } else {
-        "-".to_owned()
+    of.spoken().plus_minus().unwrap_or_default()
+}
+
+/// A figure without its interval, which stands in a column of its own; as a bound where it reaches
+/// down to nothing.
+pub fn or_bound(of: &Interval, shown: impl Fn(f64) -> String) -> String {
+    match of.spoken() {
+        Spoken::AtMost(most) => format!("<{}", shown(most)),
+        _ => shown(of.value),
     }
 }
 

@@ -1,19 +1,14 @@
 //! Owns the figures of several runs as text for people.
 
-use crate::figure::{dash, si};
-use crate::table::{Table, time, wrapped};
+use crate::figure::{self, dash, or_bound, si};
+use crate::table::{PLUS_MINUS, Table, time, wrapped};
 use clscope_compare::repeat::{Repeated, Spread};
 use clscope_io::text::Page;
 use std::fmt::Write;
 
-/// The half-width of the mean's interval as a share of it.
+/// What stands behind the mean; a single run has none.
 fn plus_minus(of: &Spread) -> String {
-    match of.sd {
-        Some(_) if of.mean.value > 0.0 => {
-            format!("{:.2} %", 100.0 * of.mean.half() / of.mean.value)
-        }
-        _ => "-".to_owned(),
-    }
+    dash(of.sd.map(|_| figure::plus_minus(&of.mean)))
 }
 
 /// All figures; at most so many rows of kernels and transfers, in so many columns.
@@ -21,10 +16,10 @@ pub fn render(of: &Repeated, most: usize, width: usize) -> String {
     let mut out = Page::default();
     let runs = if of.runs == 1 { "one run".to_owned() } else { format!("{} runs", of.runs) };
     let _ = writeln!(out, "\n{}: {runs}\n", of.command.join(" "));
-    let mut table = Table::new(&["mean", "+-", "least", "most", "of a run"]);
+    let mut table = Table::new(&["mean", PLUS_MINUS, "least", "most", "of a run"]);
     let mut row = |of: Option<&Spread>, text: &dyn Fn(f64) -> String, what: &str| {
         if let Some(of) = of {
-            let cells = [text(of.mean.value), plus_minus(of), text(of.min), text(of.max)];
+            let cells = [or_bound(&of.mean, text), plus_minus(of), text(of.min), text(of.max)];
             table.row(cells.into_iter().chain([what.to_owned()]).collect());
         }
     };
@@ -45,18 +40,19 @@ pub fn render(of: &Repeated, most: usize, width: usize) -> String {
     }
     if !of.rows.is_empty() {
         out.push_str("\n");
-        let titles =
-            ["launches", "total", "+-", "a launch", "+-", "J a launch", "+-", "kernel or transfer"];
+        let (half, last) = (PLUS_MINUS, "kernel or transfer");
+        let titles = ["launches", "total", half, "a launch", half, "J a launch", half, last];
         let mut table = Table::new(&titles);
         for row in of.rows.iter().take(most) {
             let spread = |of: &Option<Spread>| {
-                let (value, half) = (of.map(|s| time(s.mean.value)), of.as_ref().map(plus_minus));
+                let value = of.map(|s| or_bound(&s.mean, time));
+                let half = of.as_ref().map(plus_minus);
                 [dash(value), dash(half)]
             };
             let [total, total_half] = spread(&row.total_ns);
             let [launch, launch_half] = spread(&row.launch_ns);
             let joules = row.joules_per_launch;
-            let half = joules.and_then(|j| j.relative()).map(|r| format!("{:.1} %", 100.0 * r));
+            let half = joules.as_ref().map(figure::plus_minus);
             let name = match (&row.device, row.kind) {
                 (Some(device), "kernel") => format!("{} on {device}", row.name),
                 _ => row.name.clone(),
@@ -67,7 +63,7 @@ pub fn render(of: &Repeated, most: usize, width: usize) -> String {
                 total_half,
                 launch,
                 launch_half,
-                dash(joules.map(|j| si(j.value, "J"))),
+                dash(joules.map(|j| or_bound(&j, |j| si(j, "J")))),
                 dash(half),
                 name,
             ]);
@@ -78,7 +74,7 @@ pub fn render(of: &Repeated, most: usize, width: usize) -> String {
         }
     }
     out.push_str(
-        "\n+- is half of the 95 % interval: of the mean over runs (Student's t), of joules from the \
+        "\n+- is the longer side of the 95 % interval: of the mean over runs (Student's t), of joules from the \
          readings of all runs together.\n",
     );
     if let Some(next) = &of.next {

@@ -6,11 +6,13 @@ use clscope_io::text::line;
 /// Characters of the text: at least, and for which columns fall away.
 const TEXT: (usize, usize) = (16, 28);
 
+/// The column of a figure's interval, which stands behind it: it falls away with the figure alone.
+pub const PLUS_MINUS: &str = "+-";
+
 /// Columns that fall away first where there is little room. JSON and CSV have all.
-pub const DROPPED: [&str; 15] = [
+pub const DROPPED: [&str; 19] = [
     "min",
     "max",
-    "95%",
     "p95",
     "timed",
     "mean",
@@ -19,10 +21,15 @@ pub const DROPPED: [&str; 15] = [
     "to submit",
     "J/launch at 50 C",
     "idle",
-    "+-",
     "gaps",
     "above idle",
     "median",
+    "GB/s",
+    "processes",
+    "waits",
+    "of mean",
+    "launches",
+    "a launch",
 ];
 
 /// A table whose last column is text on the left; all others are figures on the right.
@@ -64,7 +71,8 @@ impl Table {
             while used(&kept) + 2 + self.text() > width
                 && let Some(at) = kept.iter().rposition(|i| self.titles[*i] == title)
             {
-                kept.remove(at);
+                let of_it = kept.get(at + 1).is_some_and(|i| self.titles[*i] == PLUS_MINUS);
+                kept.drain(at..at + 1 + usize::from(of_it));
             }
         }
         match kept.len() < self.titles.len() {
@@ -294,6 +302,40 @@ mod tests {
         assert_eq!(titles(90), ["share", "total", "median", "p95", "max", "kernel"]);
         assert_eq!(titles(73), ["share", "total", "median", "kernel"]);
         assert_eq!(titles(52), ["share", "total", "kernel"]);
+    }
+
+    /// However narrow: a figure that has an interval is not shown without it.
+    #[test]
+    fn no_figure_loses_its_interval() {
+        let kinds = [
+            vec!["share", "energy", "launches", "J/launch", "W", PLUS_MINUS, "above idle", "idle"],
+            vec!["share", "total", PLUS_MINUS, "corrected", "launches", "timed", "mean", "median"],
+            vec!["share", "total", PLUS_MINUS, "count", "timed", "bytes", "GB/s", "mean", "max"],
+            vec!["launches", "total", PLUS_MINUS, "a launch", PLUS_MINUS, "J a launch", PLUS_MINUS],
+            vec!["of mean", "device time", PLUS_MINUS, "waits", "joules", PLUS_MINUS, "processes"],
+        ];
+        for titles in kinds {
+            let mut table = Table::new(&[&titles[..], &["kernel"]].concat());
+            let cells = titles.iter().map(|title| match *title {
+                PLUS_MINUS => "12%".to_owned(),
+                _ => "~1.23mJ".to_owned(),
+            });
+            table.row(cells.chain(["a_kernel_with_a_long_name".repeat(3)]).collect());
+            for width in 60..=200 {
+                let text = table.render(width);
+                assert!(text.lines().all(|line| line.chars().count() <= width), "{width}\n{text}");
+                let head: Vec<&str> = text.lines().next().unwrap_or("").split("  ").collect();
+                let head: Vec<&str> =
+                    head.iter().map(|t| t.trim()).filter(|t| !t.is_empty()).collect();
+                let all: Vec<&str> = titles.clone();
+                for pair in all.windows(2).filter(|pair| pair[1] == PLUS_MINUS) {
+                    let at = head.iter().position(|title| *title == pair[0]);
+                    let behind = at.and_then(|at| head.get(at + 1));
+                    assert!(at.is_none() || behind == Some(&PLUS_MINUS), "{width}\n{text}");
+                }
+                assert!(head.contains(&PLUS_MINUS), "{width}\n{text}");
+            }
+        }
     }
 
     #[test]

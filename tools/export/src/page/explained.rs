@@ -2,7 +2,7 @@
 //! and workers say, power over the run, and what is left of it. Refuses to compute what they show.
 
 use super::html::{Html, joules, time};
-use super::tables::{interval, table, told};
+use super::tables::{or_below, table, told};
 use clscope_profile::energy::explained::{Explained, Reading};
 use clscope_profile::interval::Interval;
 
@@ -23,9 +23,10 @@ pub fn explained(page: &mut Html, of: &Explained) {
         ("Readings of the run alone", of.run_joules_per_launch),
         ("Windows in which it ran alone", of.alone_joules_per_launch),
     ];
-    table(page, &["From", "Above idle, a launch#"], each, |page, (from, figure)| {
+    let rows = each.iter().zip([of.joules_per_launch_below, None, None]);
+    table(page, &["From", "Above idle, a launch#"], rows, |page, ((from, figure), below)| {
         page.raw("<td>").raw(from).raw("</td>");
-        interval(page, figure.as_ref(), joules);
+        or_below(page, figure.as_ref(), below);
     });
     if let Some(sum) = of.run_joules.filter(|_| of.names.len() > 1) {
         page.raw("<p>The run's readings know only a sum: ").name(&of.names.join(" + "));
@@ -56,8 +57,8 @@ fn bar(page: &mut Html, (x, y): (f64, f64), (width, height): (f64, f64)) {
 fn sources(page: &mut Html, of: &Explained, each: &[(&'static str, Option<Interval>)]) {
     let known = each.iter().filter_map(|(_, figure)| *figure);
     let ends = known.flat_map(|figure| [figure.low, figure.value, figure.high]);
-    let windows = of.windows.iter().map(|window| window.joules_per_launch);
-    let all: Vec<f64> = ends.chain(windows).filter(|end| end.is_finite()).collect();
+    let windows = || of.windows.iter().filter_map(|window| window.joules_per_launch);
+    let all: Vec<f64> = ends.chain(windows()).filter(|end| end.is_finite()).collect();
     let (low, high) = all.iter().fold((f64::MAX, f64::MIN), |(a, b), x| (a.min(*x), b.max(*x)));
     if low >= high {
         return;
@@ -69,14 +70,14 @@ fn sources(page: &mut Html, of: &Explained, each: &[(&'static str, Option<Interv
         page.raw("<text x=\"4\" y=\"").put(y + 4.0).raw("\">").raw(name);
         page.raw(if figure.is_some() { "</text>" } else { ": not known</text>" });
         if let Some(figure) = figure {
-            let from = x(figure.low);
-            bar(page, (from, y - 3.0), ((x(figure.high) - from).max(1.0), 6.0));
+            if figure.longer().is_finite() {
+                let from = x(figure.low);
+                bar(page, (from, y - 3.0), ((x(figure.high) - from).max(1.0), 6.0));
+            }
             dot(page, "5", x(figure.value), y);
         }
     }
-    for window in &of.windows {
-        dot(page, "2", x(window.joules_per_launch), 82.0);
-    }
+    windows().for_each(|joules| dot(page, "2", x(joules), 82.0));
     page.raw("<text x=\"340\" y=\"100\">").put(joules(low));
     page.raw("</text><text x=\"1190\" y=\"100\" text-anchor=\"end\">").put(joules(high));
     page.raw("</text></svg></figure>\n");
@@ -196,7 +197,7 @@ mod tests {
             seconds: 0.4,
             launches: 1e4,
             watts: 430.0,
-            joules_per_launch: 0.021 + 1e-4 * f64::from(i),
+            joules_per_launch: Some(0.021 + 1e-4 * f64::from(i)),
             predicted_joules_per_launch: None,
         };
         Explained {

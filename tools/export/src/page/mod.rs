@@ -25,7 +25,6 @@ use crate::{ExportError, stacks};
 use clscope_io::text::is_printable;
 use clscope_models::explain::Explained;
 use clscope_profile::energy::result::PartOf;
-use clscope_profile::interval::Interval;
 use clscope_profile::profile::View;
 use clscope_profile::report::Report;
 use html::{Html, bytes, joules, time};
@@ -360,8 +359,7 @@ fn busy(figure: &mut Figure<'_>, report: &Report) {
     if used.is_empty() {
         return figure("Device busy", "nothing ran", None, "no command has a device time");
     }
-    let known: Option<Vec<_>> = used.iter().map(|d| d.busy_share.zip(d.busy())).collect();
-    let Some(known) = known else {
+    let Some((busy, share)) = report.busy() else {
         let why = used.iter().find_map(|d| d.busy_absent.as_deref());
         return figure(
             "Device busy",
@@ -370,26 +368,19 @@ fn busy(figure: &mut Figure<'_>, report: &Report) {
             why.unwrap_or("the trace has no duration"),
         );
     };
-    let sum = |of: fn(&(Interval, Interval)) -> Interval| {
-        known.iter().map(of).fold(Interval::exact(0.0), Interval::plus)
-    };
-    let n = used.len() as f64;
-    let (share, busy) = (sum(|of| of.0).times(1.0 / n), sum(|of| of.1));
-    let of = of_time(report);
     let of = match used.len() {
-        1 => of.to_owned(),
-        n => format!("{of}, mean of {n} devices"),
+        1 => of_time(report).to_owned(),
+        _ => format!("{}, of all processes together", of_time(report)),
     };
-    let estimated = known.iter().any(|(_, busy)| busy.estimated);
-    let mut more = format!("{of}: {}", tables::told(&Interval { estimated, ..busy }, time));
-    if estimated {
+    let mut more = format!("{of}: {}", tables::told(&busy, time));
+    if busy.estimated {
         more += "; not all launches were timed";
     }
     let without: u64 = used.iter().map(|d| d.busy_without).sum();
     if without > 0 {
         more += &format!("; without {without} of kinds never timed");
     }
-    let mark = if estimated { "~" } else { "" };
+    let mark = if busy.estimated { "~" } else { "" };
     let shown = format!("{mark}{}", tables::percent(share.value));
     figure("Device busy", &shown, Some(share.value), &more);
 }

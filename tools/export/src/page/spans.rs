@@ -111,7 +111,7 @@ impl Timeline {
                 out.classes.push(cut(name));
                 out.of_device.push(device);
                 out.watts.push(watts);
-                out.watts_half.push(known.map(|w| w.half()).filter(|half| half.is_finite()));
+                out.watts_half.push(known.map(|w| w.longer()).filter(|half| half.is_finite()));
                 (out.classes.len() - 1) as u32
             })
         };

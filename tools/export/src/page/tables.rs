@@ -9,7 +9,7 @@ use crate::repeated;
 use crate::rows::Section;
 use clscope_profile::counters::result::Column;
 use clscope_profile::energy::result::{Class, DeviceEnergy, PartOf};
-use clscope_profile::interval::Interval;
+use clscope_profile::interval::{Interval, Spoken};
 use clscope_profile::report::Report;
 use clscope_profile::report::data::{Commands, Function};
 use std::collections::{BTreeMap, BTreeSet};
@@ -70,31 +70,32 @@ pub(super) fn more(page: &mut Html, all: usize) {
     }
 }
 
-/// The ends of an interval; where they look the same, their distance from the value. `None` where
-/// there is none, or an end is not known.
-fn ends(of: &Interval, shown: impl Fn(f64) -> String) -> Option<String> {
-    if !(of.low.is_finite() && of.high.is_finite() && of.estimated) {
-        return None;
-    }
-    let (low, high) = (shown(of.low), shown(of.high));
-    Some(match of.relative().filter(|_| low == high) {
-        Some(relative) if relative < 5e-5 => "± 0.01 % at most".to_owned(),
-        Some(relative) => format!("± {:.2} %", 100.0 * relative),
-        None => format!("[{low} to {high}]"),
-    })
+/// What stands behind an estimate, as every view says it.
+fn plus_minus(of: &Interval) -> Option<String> {
+    let half = of.spoken().plus_minus().filter(|_| of.estimated)?;
+    Some(format!("± {}", half.replace('%', " %")))
 }
 
-/// An interval of a figure, below it: side by side they would make tables wider than the page.
+/// A figure, or its upper end alone where its interval reaches down to nothing.
+fn value(of: &Interval, shown: impl Fn(f64) -> String) -> String {
+    match of.spoken() {
+        Spoken::AtMost(most) if of.estimated => format!("< {}", shown(most)),
+        _ => shown(of.value),
+    }
+}
+
+/// A figure with its interval below it: side by side they would make tables wider than the page.
 pub(super) fn interval(page: &mut Html, of: Option<&Interval>, shown: impl Fn(f64) -> String) {
-    let Some((i, ends)) = of.and_then(|i| Some((i, ends(i, &shown)?))) else {
-        return figure(page, of.map(|i| i.value), shown);
-    };
-    page.raw("<td class=\"n\" data-v=\"").put(i.value).raw("\">").put(shown(i.value));
-    page.raw(" <small>").put(ends).raw("</small></td>");
+    let Some(of) = of else { return figure(page, None, shown) };
+    page.raw("<td class=\"n\" data-v=\"").put(of.value).raw("\">").put(value(of, shown));
+    if let Some(half) = plus_minus(of) {
+        page.raw(" <small>").put(half).raw("</small>");
+    }
+    page.raw("</td>");
 }
 
 /// Joules, or what they are at most.
-fn or_below(page: &mut Html, of: Option<&Interval>, below: Option<f64>) {
+pub(super) fn or_below(page: &mut Html, of: Option<&Interval>, below: Option<f64>) {
     match below.filter(|_| of.is_none()) {
         Some(most) => figure(page, Some(most), |most| format!("< {}", joules(most))),
         None => interval(page, of, joules),
@@ -109,10 +110,8 @@ fn joules_per_launch(page: &mut Html, of: Option<&Class>) {
 
 /// A figure in a sentence, with its 95 % interval.
 pub(super) fn told(of: &Interval, shown: impl Fn(f64) -> String) -> String {
-    match ends(of, &shown) {
-        Some(ends) => format!("{} {ends}", shown(of.value)),
-        None => shown(of.value),
-    }
+    let half = plus_minus(of).map(|half| format!(" {half}"));
+    value(of, shown) + &half.unwrap_or_default()
 }
 
 /// Columns of [`commands`]; `timed` where sampling left some out.
@@ -318,6 +317,9 @@ fn one_device(page: &mut Html, device: &DeviceEnergy) {
     if let Some(measured) = device.measured_joules {
         page.raw("<p><b data-v=\"").put(measured).raw("\">").put(joules(measured));
         page.raw("</b> measured in ").put(time(device.seconds * 1e9));
+        if let Some(of) = device.temperature {
+            page.raw(" at ").put(of.range());
+        }
     } else {
         page.raw("<p>Joules not known");
     }
@@ -331,7 +333,16 @@ fn one_device(page: &mut Html, device: &DeviceEnergy) {
     if let Some(why) = &device.failed {
         page.raw("<p>Nothing was attributed: ").prose(why).raw("</p>\n");
     }
-    let columns = ["Kernel or transfer", "Joules#", "J/launch#", "W#", "Above idle#", "Idle#"];
+    if let Some(of) = device.temperature {
+        let share =
+            |of: &Interval| format!("{:.2} % ± {:.2}", 100.0 * of.value, 100.0 * of.longer());
+        page.raw("<p>A degree adds ").put(share(&of.idle_per_degree)).raw(" to idle power and ");
+        page.put(share(&of.above_idle_per_degree)).raw(" above it.</p>\n");
+    }
+    let mut columns =
+        vec!["Kernel or transfer", "Joules#", "J/launch#", "W#", "Above idle#", "Idle#"];
+    let at_reference = device.classes.iter().any(|c| c.per_launch_at_reference.is_some());
+    columns.extend(at_reference.then_some("J/launch at 50 C#"));
     table(page, &columns, device.classes.iter().take(ROWS), |page, class| {
         page.raw("<td class=\"name\">").name(&class.name).raw("</td>");
         interval(page, class.joules.as_ref(), joules);
@@ -339,14 +350,18 @@ fn one_device(page: &mut Html, device: &DeviceEnergy) {
         interval(page, class.watts.as_ref(), |w| format!("{w:.1} W"));
         or_below(page, class.dynamic_joules.as_ref(), class.dynamic_joules_below);
         interval(page, class.idle_joules.as_ref(), joules);
+        if at_reference {
+            interval(page, class.per_launch_at_reference.as_ref(), joules);
+        }
     });
     more(page, device.classes.len());
+    let floors = device.floors.iter();
     let floors =
-        device.floors.iter().map(|f| (format!("idle power {}", f.name), f.joules, Some(f)));
+        floors.map(|f| (format!("idle power {}", f.name), f.joules.map(Interval::exact), Some(f)));
     let own = device.repetitions.as_ref().filter(|r| r.seconds > 0.0);
-    let repeated = own.map(|r| (repeated::TITLE.to_owned(), Some(r.joules), None));
+    let repeated = own.map(|r| (repeated::TITLE.to_owned(), Some(Interval::exact(r.joules)), None));
     let rest = device.parts().into_iter().find(|part| matches!(part.of, PartOf::Rest));
-    let rest = rest.map(|part| part.joules.value);
+    let rest = rest.map(|part| part.joules);
     let rows = floors.chain(repeated).chain([("not assigned".to_owned(), rest, None)]);
     table(
         page,
@@ -354,7 +369,13 @@ fn one_device(page: &mut Html, device: &DeviceEnergy) {
         rows,
         |page, (name, all, floor)| {
             page.raw("<td>").put(name).raw("</td>");
-            figure(page, all, joules);
+            match all.filter(|all| all.longer() > 0.0) {
+                // Of either sign: joules, and no share of what may be none.
+                Some(rest) => figure(page, Some(rest.value), |value| {
+                    format!("{} ± {}", joules(value), joules(rest.longer()))
+                }),
+                None => figure(page, all.map(|all| all.value), joules),
+            }
             interval(page, floor.and_then(|f| f.watts.as_ref()), |w| format!("{w:.1} W"));
             figure(page, floor.map(|f| f.idle_seconds * 1e9), time);
         },

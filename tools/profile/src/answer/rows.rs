@@ -61,18 +61,12 @@ fn run(report: &Report, wall: f64, devices: &BTreeSet<&str>) -> Run {
     );
     let measured = report.energy.iter().flat_map(|e| &e.devices);
     let watts = measured.filter_map(DeviceEnergy::own_watts).reduce(|a, b| a + b);
-    let busy = report.devices.iter().filter(|d| d.extent_ns > 0).map(|d| d.busy_share);
-    let busy = busy.reduce(|a, b| {
-        let (a, b) = (a?, b?);
-        // Of several devices the busiest.
-        Some(if a.value >= b.value { a } else { b })
-    });
     Run {
         command,
         processes: report.processes.len(),
         wall_ns: wall,
         devices: devices.iter().map(|name| (*name).to_owned()).collect(),
-        busy: busy.flatten(),
+        busy: report.busy().map(|(_, share)| share),
         watts,
     }
 }

@@ -7,6 +7,7 @@
 use super::activity::PhysicalDevice;
 use super::power::Power;
 use super::result::{self, Absence, DeviceEnergy};
+use super::rows::is_known;
 use crate::interval::Interval;
 use clscope_analysis::energy::{HostNs, Series};
 use clscope_analysis::quantile::NORMAL_95;
@@ -218,11 +219,6 @@ fn assigned(device: &PhysicalDevice, windows: &[Window]) -> Vec<Assigned> {
         }
     }
     out
-}
-
-/// A figure whose interval is narrower than half of it.
-fn is_known(of: &Interval) -> bool {
-    of.relative().is_some_and(|relative| relative <= clscope_analysis::energy::WIDEST)
 }
 
 /// Fills in what windows between readings say. `part`: the part of the run that is asked for.

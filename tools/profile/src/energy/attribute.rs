@@ -394,12 +394,8 @@ pub(super) fn measure(
             operations(&mut out, options);
             out.explained = options.explain.as_ref().and_then(|kernel| {
                 let row = out.classes.iter().find(|c| c.kind == "kernel" && c.name == *kernel);
-                let joules =
-                    row.and_then(|c| Some((c.dynamic_joules?, c.joules_per_launch?, c.joules?)));
-                // As many launches as the report's own figures are of.
-                let each = joules.map(|(dynamic, each, all)| dynamic.times(each.value / all.value));
                 let of = (&problem, &result);
-                super::explained::explain(kernel, device, of, &found, each, origin)
+                super::explained::explain(kernel, device, of, &found, row, origin)
             });
         }
         Err(error) => {

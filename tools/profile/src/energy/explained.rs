@@ -4,6 +4,8 @@
 
 use super::activity::PhysicalDevice;
 use super::replayed::{Found, Repetition, alone, idle};
+use super::result::Class;
+use super::rows::is_known;
 use crate::interval::Interval;
 use clscope_analysis::energy::{self as fit, Attribution, ClassId, HostNs, Problem};
 use serde::Serialize;
@@ -20,6 +22,8 @@ pub struct Explained {
     pub absent: Option<String>,
     /// Joules above idle of a launch, from all that is known: as in the report.
     pub joules_per_launch: Option<Interval>,
+    /// What they are at most, where the report has no more.
+    pub joules_per_launch_below: Option<f64>,
     /// The same by the readings of the run alone; null where they know a sum only.
     pub run_joules_per_launch: Option<Interval>,
     /// The same by windows in which the kernel alone ran; null where there are none.
@@ -49,8 +53,9 @@ pub struct Window {
     pub launches: f64,
     /// Mean power.
     pub watts: f64,
-    /// Joules above idle of a launch, restoring of memory taken off.
-    pub joules_per_launch: f64,
+    /// Joules above idle of a launch, restoring of memory taken off; null where windows leave no
+    /// figure.
+    pub joules_per_launch: Option<f64>,
     /// What it would be by the figure of the report; null where there is none, or launches differ in
     /// size.
     pub predicted_joules_per_launch: Option<f64>,
@@ -84,20 +89,42 @@ impl Reading {
 /// Readings that are named as the strongest.
 const STRONGEST: usize = 10;
 
-/// Explains a kernel, whose row of the report knows `joules_per_launch` above idle.
+/// A figure as the report decides: not where its interval is wider than half of it. What was seen
+/// once has none.
+fn figure(of: Interval) -> Option<Interval> {
+    (of.longer().is_infinite() || is_known(&of)).then_some(of)
+}
+
+/// What the report has of joules above idle of a launch: a figure, or what they are at most.
+fn of_report(row: &Class) -> (Option<Interval>, Option<f64>) {
+    let Some((each, all)) = row.joules_per_launch.zip(row.joules) else { return (None, None) };
+    // As many launches as the report's own figures are of.
+    let share = each.value / all.value;
+    (
+        row.dynamic_joules.map(|joules| joules.times(share)),
+        row.dynamic_joules_below.map(|joules| joules * share),
+    )
+}
+
+/// Explains a kernel with this row of the report.
 pub(super) fn explain(
     kernel: &str,
     device: &PhysicalDevice,
     (problem, result): (&Problem<'_>, &Attribution),
     found: &[Found],
-    joules_per_launch: Option<Interval>,
+    row: Option<&Class>,
     origin: i64,
 ) -> Option<Explained> {
     let is_it = |c: &super::activity::Class| c.kernel && !c.repetition && c.name == kernel;
     let at = device.classes.iter().position(is_it)?;
     let class = ClassId(at as u32);
-    let mut out =
-        Explained { kernel: kernel.to_owned(), joules_per_launch, ..Explained::default() };
+    let (joules_per_launch, joules_per_launch_below) = row.map_or((None, None), of_report);
+    let mut out = Explained {
+        kernel: kernel.to_owned(),
+        joules_per_launch,
+        joules_per_launch_below,
+        ..Explained::default()
+    };
     let idle = idle(result);
     let is_own =
         |f: &&Found| device.shapes.keys().any(|(of, shape)| *of == class && f.shape == *shape);
@@ -106,7 +133,8 @@ pub(super) fn explain(
     // Launches of several sizes have no joules in common, and the report's figure is their mean's.
     let is_one = found.iter().filter(is_own).count() == 1;
     let alone = alone(&windows, idle).filter(|_| is_one);
-    out.alone_joules_per_launch = alone.map(|found| found.0);
+    out.alone_joules_per_launch = alone.and_then(|found| figure(found.0.at_least(0.0)));
+    let is_figure = out.alone_joules_per_launch.is_some() || !is_one;
     let predicted = joules_per_launch.filter(|_| is_one).map(|joules| joules.value);
     out.windows = windows
         .iter()
@@ -114,7 +142,7 @@ pub(super) fn explain(
             seconds: of.seconds,
             launches: of.launches,
             watts: of.watts,
-            joules_per_launch: of.dynamic(idle.0),
+            joules_per_launch: is_figure.then(|| of.dynamic(idle.0)),
             predicted_joules_per_launch: predicted,
         })
         .collect();
@@ -136,12 +164,14 @@ pub(super) fn explain(
     let group =
         of_run.as_ref().and_then(|run| run.groups.iter().find(|g| g.classes.contains(&class)));
     if let Some((run, group)) = of_run.as_ref().zip(group) {
-        out.run_joules = Some(group.dynamic);
+        out.run_joules = figure(group.dynamic);
         let row = &run.classes[at];
         let per_span = device.launches_per_span().get(at).copied().unwrap_or(1.0);
         let covered = row.launches * per_span * row.covered.0 / row.busy.0.max(f64::MIN_POSITIVE);
-        out.run_joules_per_launch =
-            row.dynamic.filter(|_| covered > 0.0).map(|joules| joules.times(1.0 / covered));
+        out.run_joules_per_launch = row
+            .dynamic
+            .filter(|_| covered > 0.0)
+            .and_then(|joules| figure(joules.times(1.0 / covered)));
     }
     let since = |at: HostNs| at.0.saturating_sub(origin);
     out.readings = decision

@@ -150,8 +150,11 @@ pub(super) fn application(readings: &Readings) -> (Vec<result::CounterEnergy>, V
     (out, still)
 }
 
-fn middle(a: HostNs, b: HostNs) -> HostNs {
-    HostNs(a.0.midpoint(b.0))
+/// Where readings begin that are of the second of two runs: where it was recorded anew, else half way.
+fn between(sensor: &Sensor, ended: HostNs, started: HostNs) -> HostNs {
+    let behind = sensor.starts.partition_point(|start| *start <= ended);
+    let anew = sensor.starts.get(behind).copied().filter(|start| *start <= started);
+    anew.unwrap_or(HostNs(ended.0.midpoint(started.0)))
 }
 
 /// The sum over runs of the application; `None` where it was not read during any.
@@ -173,11 +176,11 @@ fn counted(sensor: &Sensor, runs: &[(HostNs, HostNs)], readings: &Readings) -> O
     for (at, &(started, ended)) in runs.iter().enumerate() {
         // Readings of the runs before and behind it are theirs.
         let first = match at.checked_sub(1).and_then(|last| runs.get(last)) {
-            Some(last) => points.partition_point(|p| p.0 <= middle(last.1, started)),
+            Some(last) => points.partition_point(|p| p.0 < between(sensor, last.1, started)),
             None => 0,
         };
         let end = match runs.get(at + 1) {
-            Some(next) => points.partition_point(|p| p.0 < middle(ended, next.0)),
+            Some(next) => points.partition_point(|p| p.0 < between(sensor, ended, next.0)),
             None => points.len(),
         };
         let before = points.partition_point(|p| p.0 <= started).saturating_sub(1).max(first);

@@ -235,8 +235,8 @@ fn row(found: &Found, floor: (f64, f64)) -> Replayed {
     let beside = rests.iter().sum::<f64>() / rests.len().max(1) as f64;
     let idle = if floor.0 > 0.0 { floor.0 } else { beside };
     let figure = alone(&found.repetitions, floor).map(|(above, length)| {
-        let all = above.map(|joules| (joules + idle * length).max(0.0));
-        (all, length)
+        let least = (floor.0 - NORMAL_95 * floor.1).max(0.0);
+        (above.map(|joules| joules + idle * length).at_least(least * length), length)
     });
     let n = found.repetitions.len().max(1) as f64;
     let restored: Vec<f64> =

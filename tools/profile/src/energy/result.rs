@@ -198,7 +198,7 @@ impl DeviceEnergy {
             out.push(Part { of, joules: group.joules });
         }
         for floor in &self.floors {
-            let joules = floor.joules.map(|j| Interval::measured(j, j, j));
+            let joules = floor.joules.map(Interval::exact);
             out.extend(joules.map(|joules| Part { of: PartOf::Floor(floor), joules }));
         }
         out.extend(self.unattributed.map(|joules| Part { of: PartOf::Rest, joules }));
@@ -248,6 +248,16 @@ pub struct Temperature {
     pub above_idle_per_degree: Interval,
     /// How many runs of the device say what a degree adds.
     pub runs: usize,
+}
+
+impl Temperature {
+    /// From the least to the most, in whole degrees.
+    pub fn range(&self) -> String {
+        match (self.min_c.round(), self.max_c.round()) {
+            (least, most) if least == most => format!("{least} C"),
+            (least, most) => format!("{least} to {most} C"),
+        }
+    }
 }
 
 /// A part of what was measured on a device.

@@ -258,9 +258,10 @@ pub(super) const ABOVE_LIMIT: f64 = 1.1;
 /// short launches a sensor sees means with the rest between them.
 const ABOVE_SEEN: f64 = 3.0;
 
-/// Whether an interval is too wide for a figure.
-fn is_wide(of: &Interval) -> bool {
-    of.relative().is_none_or(|wide| wide > fit::WIDEST)
+/// Whether an interval leaves a figure, in every view: not where it is wider than half of it, and not
+/// where an end of it is not known.
+pub(super) fn is_known(of: &Interval) -> bool {
+    of.relative().is_some_and(|wide| wide <= fit::WIDEST)
 }
 
 /// Holds all figures to what a device can draw: while it works no less than at rest, and no more than
@@ -279,6 +280,8 @@ pub(super) fn within_limit(out: &mut DeviceEnergy, limit: Option<f64>, seen: Opt
         ),
         _ => (f64::INFINITY, String::new()),
     };
+    let rest = out.floors.iter().find(|floor| floor.state == 0).and_then(|floor| floor.watts);
+    let rest = rest.map_or(0.0, |watts| watts.low).max(0.0);
     // What is not known of a part is not known of the rest that it becomes.
     let (mut left, mut open) = (0.0, 0.0);
     let (mut groups, mut places) = (Vec::new(), Vec::new());
@@ -289,14 +292,16 @@ pub(super) fn within_limit(out: &mut DeviceEnergy, limit: Option<f64>, seen: Opt
             _ if group.is_repetitions() => None,
             _ if group.watts.value > most => Some(Absence::AboveLimit),
             [class] if group.names.len() == 1 && class.absence.is_some() => class.absence,
-            _ => is_wide(&group.joules).then_some(Absence::Wide),
+            _ => (!is_known(&group.joules)).then_some(Absence::Wide),
         };
         let whole = group.joules.value;
-        let ends = (group.idle.low, most * group.busy_seconds);
+        let ends = (group.idle.low.max(rest * group.busy_seconds), most * group.busy_seconds);
         let within = |of: Interval| match of.value / whole {
-            unit if unit > 0.0 => of.within(ends.0 * unit, ends.1 * unit),
+            unit if unit > 0.0 => of.within(ends.0 * unit, ends.1 * unit).at_least(ends.0 * unit),
             _ => of,
         };
+        let more = (ends.0 - whole).max(0.0);
+        left -= more;
         (group.joules, group.watts) = (within(group.joules), within(group.watts));
         for class in &mut members {
             let all = [&mut class.joules, &mut class.joules_per_launch, &mut class.watts];
@@ -304,6 +309,7 @@ pub(super) fn within_limit(out: &mut DeviceEnergy, limit: Option<f64>, seen: Opt
                 *figure = figure.map(within);
             }
             class.dynamic_joules = class.dynamic_joules.map(|of| of.within(0.0, ends.1 - ends.0));
+            class.idle_joules = class.idle_joules.map(|of| of.map(|joules| joules + more));
             class.absence = absence.or(class.absence);
             // All of the sum that it is in, and no more than the device draws all of the time.
             let joules = group.joules.high.min(most * class.covered_seconds);
@@ -319,7 +325,7 @@ pub(super) fn within_limit(out: &mut DeviceEnergy, limit: Option<f64>, seen: Opt
             ));
         }
         if absence.is_some() {
-            (left, open) = (left + whole, open + group.joules.longer());
+            (left, open) = (left + group.joules.value, open + group.joules.longer());
         }
         places.push(absence.is_none().then_some(groups.len()));
         groups.extend(absence.is_none().then_some(group));
@@ -346,6 +352,9 @@ pub(super) fn absent(out: &mut DeviceEnergy) {
         (class.dynamic_joules, class.dynamic_joules_below, class.idle_joules) = (None, None, None);
         (class.energy_delay, class.gflop_per_joule) = (None, None);
     }
+    for class in out.classes.iter_mut().filter(|c| c.absence.is_some()) {
+        (class.plain_watts, class.second_average_watts) = (None, None);
+    }
 }
 
 /// What running added is no figure where its interval is wider than half of it: it is told by its
@@ -353,7 +362,7 @@ pub(super) fn absent(out: &mut DeviceEnergy) {
 pub(super) fn bound(out: &mut DeviceEnergy) {
     for class in &mut out.classes {
         let Some(dynamic) = class.dynamic_joules else { continue };
-        if is_wide(&dynamic) {
+        if !is_known(&dynamic) {
             class.dynamic_joules = None;
             class.dynamic_joules_below = Some(dynamic.high.max(0.0));
         }

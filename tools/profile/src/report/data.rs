@@ -110,6 +110,23 @@ impl Report {
         Some(self.duration_ns?.saturating_sub(self.repeated_ns.unwrap_or(0)))
     }
 
+    /// In how much of the time of all processes that used a device it ran commands, and which share
+    /// of that time it is; of several devices of a process the one that it used most. `None` where
+    /// that is not known of a process.
+    pub fn busy(&self) -> Option<(Interval, Interval)> {
+        let mut most: BTreeMap<&str, (Interval, u64)> = BTreeMap::new();
+        for device in self.devices.iter().filter(|d| d.extent_ns > 0) {
+            let busy = device.busy()?;
+            let of = most.entry(&device.process).or_insert((busy, device.process_ns));
+            if busy.value > of.0.value {
+                of.0 = busy;
+            }
+        }
+        let of = most.into_values();
+        let (busy, ns) = of.reduce(|(a, m), (b, n)| (a.plus(b), m.saturating_add(n)))?;
+        (ns > 0).then(|| (busy, busy.map(|busy| (busy / ns as f64).min(1.0))))
+    }
+
     /// A sentence about processes that were seen to run when the trace was read.
     pub fn running(&self) -> Option<String> {
         let running =
@@ -167,10 +184,12 @@ pub struct Device {
     pub busy_without: u64,
     /// Why there is neither.
     pub busy_absent: Option<String>,
-    /// Busy time, exact or estimated, over the report's `duration_ns` less what of it the recorder
-    /// repeated commands of the device's process; null where no command has a
-    /// device time.
+    /// Busy time, exact or estimated, over the report's `duration_ns` less `repeated_ns`; null where
+    /// no command has a device time.
     pub busy_share: Option<Interval>,
+    /// Time of its process that was recorded, without repetitions.
+    #[serde(skip)]
+    pub process_ns: u64,
     pub idle_ns: Option<u64>,
     /// First begin to last end of its timed commands, without what of it the recorder repeated
     /// commands of the device's process.

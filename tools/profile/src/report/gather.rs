@@ -312,6 +312,7 @@ impl<'t, 'a> Sums<'t, 'a> {
             busy_without: without,
             busy_absent: absent,
             busy_share: None,
+            process_ns: stats.spans[process.0 as usize].map_or(0, own),
             idle_ns: complete.then(|| sums.busy.idle()),
             extent_ns: extent,
             span_bias_ns: bias.map(|b| Interval::around(b.value, b.uncertainty)),
@@ -326,7 +327,8 @@ impl<'t, 'a> Sums<'t, 'a> {
             }),
             clock_steps: aligned.map_or(0, |a| a.pieces().saturating_sub(1) as u64),
         };
-        let repeated = held(stats, repeats).unwrap_or(0);
+        // One base for all devices, so that shares of several processes add up.
+        let repeated = held(stats, &Repeated::any(stats.repeated.iter())).unwrap_or(0);
         let wall = stats.recorded_ns().map(|ns| ns.saturating_sub(repeated) as f64);
         let wall = wall.filter(|ns| *ns > 0.0);
         // A clock's bound may put busy time beyond the run's end.

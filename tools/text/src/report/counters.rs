@@ -5,7 +5,7 @@ use super::Shown;
 use crate::table::{Table, percent, time};
 use clscope_io::text::Page;
 use clscope_profile::counters::result::{Class, Column, Counters, Source};
-use clscope_profile::interval::Interval;
+use clscope_profile::interval::{Interval, Spoken};
 use std::fmt::Write;
 
 /// Counters side by side in one table; more go into another.
@@ -13,21 +13,22 @@ const ABREAST: usize = 8;
 
 /// A mean with as many digits as its interval leaves standing.
 fn figure(of: &Interval) -> String {
-    let half = of.half();
+    let half = of.longer();
     let digits = match half {
         h if h >= 10.0 => 0,
         h if h >= 0.095 || h == 0.0 => 1,
         _ => 2,
     };
-    if of.value.abs() >= 1e5 {
-        let exact = if of.value > 0.0 {
-            format!("+-{:.1}%", half / of.value * 100.0)
-        } else {
-            String::new()
-        };
-        return format!("{:.3e}{exact}", of.value);
+    match of.spoken() {
+        Spoken::AtMost(most) if most >= 1e5 => format!("<{most:.3e}"),
+        Spoken::AtMost(most) => format!("<{most:.digits$}"),
+        _ if half.is_infinite() => format!("{:.1}+-?", of.value),
+        spoken if of.value.abs() >= 1e5 => {
+            let half = spoken.plus_minus().map(|half| format!("+-{half}"));
+            format!("{:.3e}{}", of.value, half.unwrap_or_default())
+        }
+        _ => format!("{:.digits$}+-{half:.digits$}", of.value),
     }
-    format!("{:.digits$}+-{half:.digits$}", of.value)
 }
 
 fn cell(class: &Class, column: &Column) -> String {

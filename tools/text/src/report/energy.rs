@@ -2,8 +2,8 @@
 //! floors, sums, and why there is none where there is none.
 
 use super::Shown;
-use crate::figure::{dash, plus_minus, si, some_names};
-use crate::table::{Table, percent, time};
+use crate::figure::{dash, or_bound, plus_minus, si, some_names};
+use crate::table::{PLUS_MINUS, Table, percent, time};
 use clscope_io::text::{Page, count};
 use clscope_profile::energy::explained::Explained;
 use clscope_profile::energy::result::{Class, DeviceEnergy, Energy};
@@ -66,11 +66,7 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
         let (joules, seconds) = (si(joules, "J"), time(d.seconds * 1e9));
         let own = d.own_joules().filter(|own| Some(*own) != d.measured_joules);
         let own = own.map_or_else(String::new, |j| format!("; {} without repetitions", si(j, "J")));
-        let at =
-            d.temperature.map_or_else(String::new, |t| match (t.min_c.round(), t.max_c.round()) {
-                (least, most) if least == most => format!(", at {least} C"),
-                (least, most) => format!(", at {least} to {most} C"),
-            });
+        let at = d.temperature.map_or_else(String::new, |t| format!(", at {}", t.range()));
         let _ =
             writeln!(out, "\nEnergy of {}: {joules} in {seconds}, {mean} mean{at}{own}", d.device);
     } else {
@@ -83,7 +79,7 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
     );
     if let Some(t) = d.temperature {
         let share =
-            |of: &Interval| format!("{:.2} % +- {:.2}", 100.0 * of.value, 100.0 * of.half());
+            |of: &Interval| format!("{:.2} % +- {:.2}", 100.0 * of.value, 100.0 * of.longer());
         let _ = writeln!(
             out,
             "  a degree adds {} to idle power and {} above it, by {}",
@@ -113,7 +109,7 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
     let reference = rows.iter().any(|c| c.reference_watts.is_some());
     let at_reference = rows.iter().any(|c| c.per_launch_at_reference.is_some());
     let mut titles =
-        vec!["share", "energy", "launches", "J/launch", "W", "+-", "above idle", "idle"];
+        vec!["share", "energy", "launches", "J/launch", "W", PLUS_MINUS, "above idle", "idle"];
     if at_reference {
         titles.push("J/launch at 50 C");
     }
@@ -128,10 +124,10 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
         let share = c.joules.zip(measured).map(|(j, all)| j.value / all);
         let mut cells = vec![
             percent(share),
-            dash(c.joules.map(|j| si(j.value, "J"))),
+            dash(c.joules.map(|j| or_bound(&j, |j| si(j, "J")))),
             format!("{:.0}", c.launches),
             dash(joules_per_launch(c)),
-            dash(c.watts.map(|w| si(w.value, "W"))),
+            dash(c.watts.map(|w| or_bound(&w, |w| si(w, "W")))),
             dash(c.watts.as_ref().map(plus_minus)),
             dash(dynamic(c)),
             dash(c.idle_joules.as_ref().map(part)),
@@ -140,7 +136,7 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
             cells.push(dash(c.per_launch_at_reference.as_ref().map(part)));
         }
         if reference {
-            cells.push(dash(c.reference_watts.map(|w| si(w.value, "W"))));
+            cells.push(dash(c.reference_watts.map(|w| w.in_words(|w| si(w, "W")))));
         }
         cells.push(c.name.clone());
         table.row(cells);
@@ -154,17 +150,14 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
         let names = g.names.join(" + ");
         let _ = writeln!(
             out,
-            "  only the sum is measurable: {names}: {} +- {}, {} while any of them runs",
-            si(g.joules.value, "J"),
-            plus_minus(&g.joules),
-            si(g.watts.value, "W")
+            "  only the sum is measurable: {names}: {}, {} while any of them runs",
+            in_joules(&g.joules),
+            g.watts.in_words(|w| si(w, "W"))
         );
     }
     for f in &d.floors {
-        let level = f.watts.map_or_else(
-            || "not known".to_owned(),
-            |w| format!("{} +- {}", si(w.value, "W"), si(w.half(), "W")),
-        );
+        let level =
+            f.watts.map_or_else(|| "not known".to_owned(), |watts| watts.in_words(|w| si(w, "W")));
         let _ = writeln!(
             out,
             "  idle power {}: {level}; for {}: {}",
@@ -183,7 +176,7 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
     }
     let part = d.unattributed_joules.zip(d.own_joules().filter(|all| *all > 0.0));
     let part = percent(part.map(|(rest, all)| rest / all));
-    let rest = dash(d.unattributed.map(|j| match j.half() {
+    let rest = dash(d.unattributed.map(|j| match j.longer() {
         half if half > 0.0 => format!("{} +- {}", si(j.value, "J"), si(half, "J")),
         _ => si(j.value, "J"),
     }));
@@ -191,10 +184,9 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
     if let Some(i) = &d.iteration {
         let _ = writeln!(
             out,
-            "  iteration ({}): {} +- {} in {}, {} of them",
+            "  iteration ({}): {} in {}, {} of them",
             i.kernel,
-            si(i.joules.value, "J"),
-            plus_minus(&i.joules),
+            in_joules(&i.joules),
             time(i.seconds * 1e9),
             i.iterations
         );
@@ -211,8 +203,7 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
     let per_watt: Vec<String> = rows
         .iter()
         .filter_map(|c| {
-            c.gflop_per_joule
-                .map(|g| format!("{} {} +- {}", c.name, si(g.value, "GFLOP/s/W"), plus_minus(&g)))
+            c.gflop_per_joule.map(|g| format!("{} {}", c.name, g.in_words(|g| si(g, "GFLOP/s/W"))))
         })
         .collect();
     if !per_watt.is_empty() {
@@ -244,7 +235,6 @@ fn explain(d: &DeviceEnergy, of: &Explained, shown: &Shown, out: &mut Page) {
     if let Some(why) = &of.absent {
         let _ = writeln!(out, "  absent: {why}");
     }
-    let each = |joules: &Interval| format!("{} +- {}", si(joules.value, "J"), plus_minus(joules));
     let mut table = Table::new(&["above idle, a launch", "from"]);
     let windows = of.windows.len();
     let sources = [
@@ -258,12 +248,13 @@ fn explain(d: &DeviceEnergy, of: &Explained, shown: &Shown, out: &mut Page) {
             },
         ),
     ];
-    for (joules, from) in sources {
-        table.row(vec![dash(joules.as_ref().map(each)), from]);
+    for (at, (joules, from)) in sources.into_iter().enumerate() {
+        let below = of.joules_per_launch_below.filter(|_| at == 0);
+        table.row(vec![dash(or_below(joules.as_ref().map(in_joules), below)), from]);
     }
     out.push_str(&table.render(shown.width));
     if of.names.len() > 1 {
-        let sum = of.run_joules.as_ref().map(each);
+        let sum = of.run_joules.as_ref().map(in_joules);
         let _ = writeln!(
             out,
             "  the run's readings know only a sum: {}: {}",
@@ -280,7 +271,7 @@ fn explain(d: &DeviceEnergy, of: &Explained, shown: &Shown, out: &mut Page) {
                 time(window.seconds * 1e9),
                 format!("{:.0}", window.launches),
                 si(window.watts, "W"),
-                si(window.joules_per_launch, "J"),
+                dash(window.joules_per_launch.map(|j| si(j, "J"))),
                 dash(window.predicted_joules_per_launch.map(|j| si(j, "J"))),
             ]);
         }
@@ -343,12 +334,12 @@ fn alone(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
         return;
     }
     out.push_str("  single launches repeated alone, with idle power and the gaps between them:\n");
-    let mut table = Table::new(&["J/launch", "+-", "W", "batches", "kernel or transfer"]);
+    let mut table = Table::new(&["J/launch", PLUS_MINUS, "W", "batches", "kernel or transfer"]);
     for (r, joules) in known {
         table.row(vec![
-            si(joules.value, "J"),
+            or_bound(&joules, |j| si(j, "J")),
             plus_minus(&joules),
-            dash(r.watts.map(|w| si(w.value, "W"))),
+            dash(r.watts.map(|w| or_bound(&w, |w| si(w, "W")))),
             r.batches.to_string(),
             r.name.clone(),
         ]);
@@ -389,7 +380,8 @@ fn dynamic(of: &Class) -> Option<String> {
 
 /// Joules of a launch, or their upper end.
 fn joules_per_launch(of: &Class) -> Option<String> {
-    or_below(of.joules_per_launch.map(|j| si(j.value, "J")), of.joules_per_launch_below)
+    let figure = of.joules_per_launch.map(|j| or_bound(&j, |j| si(j, "J")));
+    or_below(figure, of.joules_per_launch_below)
 }
 
 /// A figure in joules, or what it is below.
@@ -399,7 +391,13 @@ fn or_below(figure: Option<String>, below: Option<f64>) -> Option<String> {
 
 /// A part of a row's energy with its own interval.
 fn part(of: &Interval) -> String {
-    format!("{} {}", si(of.value, "J"), plus_minus(of))
+    let half = of.spoken().plus_minus().map(|half| format!(" {half}"));
+    or_bound(of, |j| si(j, "J")) + &half.unwrap_or_default()
+}
+
+/// Joules in a sentence.
+fn in_joules(of: &Interval) -> String {
+    of.in_words(|j| si(j, "J"))
 }
 
 /// Longest run that is worth naming as what a figure needs, in seconds.

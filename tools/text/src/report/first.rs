@@ -12,7 +12,7 @@ use clscope_io::shorten;
 use clscope_io::text::{Page, line};
 use clscope_profile::answer::bytes;
 use clscope_profile::answer::data::{Advice, Answer, Cause, EnergyRow, KernelRow, Pattern};
-use clscope_profile::interval::Interval;
+use clscope_profile::interval::{Interval, Spoken};
 use clscope_profile::report::Report;
 use columns::Columns;
 use std::fmt::Write;
@@ -172,11 +172,10 @@ fn part_at_most(share: f64) -> String {
 /// A figure with its interval where that is wide; a dash where it is not known.
 fn figure(of: Option<&Interval>, shown: impl Fn(f64) -> String) -> String {
     let Some(of) = of else { return "-".to_owned() };
-    let value = shown(of.value);
-    match of.relative() {
-        Some(wide) if wide > WIDE => format!("{value} +-{:.0}%", 100.0 * wide),
-        None if of.half() > 0.0 => format!("{value} +-?"),
-        _ => value,
+    match of.spoken() {
+        Spoken::Within(share) if share <= WIDE => shown(of.value),
+        Spoken::AtMost(most) => format!("<{}", shown(most)),
+        _ => of.in_words(shown),
     }
 }
 
@@ -486,7 +485,8 @@ fn energy(row: &EnergyRow, several: bool, width: usize) -> Vec<String> {
     let mut parts: Vec<String> = Vec::new();
     if let Some(watts) = &row.idle_watts {
         let share = row.idle_share.map_or_else(String::new, |s| format!("{} ", part(s)));
-        parts.push(format!("idle {share}({} W)", figure(Some(watts), |w| format!("{w:.0}"))));
+        let watts = figure(Some(watts), |w| format!("{w:.0} W"));
+        parts.push(format!("idle {share}({watts})"));
     }
     if let Some(share) = row.kernels_share {
         parts.push(format!("kernels above idle {}", part(share)));

@@ -116,11 +116,9 @@ pub(super) fn heading(report: &Report, width: usize) -> Page {
         let without = report.repeated_ns.map_or("", |_| " without repetitions");
         let busy = match (device.busy(), &device.busy_share, report.own_ns()) {
             (Some(busy), Some(share), Some(wall)) => {
-                let interval = busy.relative().filter(|_| busy.estimated);
                 format!(
-                    "busy {mark}{}{}, {mark}{} of the {} recorded{without}",
-                    time(busy.value),
-                    interval.map_or_else(String::new, |r| format!(" +-{}", percent(Some(r)))),
+                    "busy {mark}{}, {mark}{} of the {} recorded{without}",
+                    busy.in_words(time),
                     percent(Some(share.value)),
                     time(wall as f64),
                     mark = if busy.estimated { "~" } else { "" },
@@ -171,7 +169,7 @@ pub(super) fn heading(report: &Report, width: usize) -> Page {
         );
         line(&mut out, "", &text);
         if let Some(bias) = &device.span_bias_ns {
-            let bias = format!("span bias {} +-{}", time(bias.value), time(bias.half()));
+            let bias = format!("span bias {} +-{}", time(bias.value), time(bias.longer()));
             let text = format!("{bias} is in every span; only \"corrected\" is without it");
             line(&mut out, "", &text);
         }

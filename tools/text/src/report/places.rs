@@ -1,8 +1,8 @@
 //! The table of ranks or hosts.
 
 use super::Shown;
-use crate::figure::si;
-use crate::table::{Table, percent, time};
+use crate::figure::{dash, or_bound, plus_minus, si};
+use crate::table::{PLUS_MINUS, Table, percent, time};
 use clscope_io::text::{Page, count};
 use clscope_profile::report::places::{Place, PlaceBy, Places};
 use std::fmt::Write;
@@ -20,10 +20,10 @@ pub fn render(places: &Places, shown: &Shown, out: &mut Page) {
     let titles = [
         "of mean",
         "device time",
-        "95%",
+        PLUS_MINUS,
         "waits",
         "joules",
-        "+-",
+        PLUS_MINUS,
         "launches",
         "processes",
         "where",
@@ -33,18 +33,19 @@ pub fn render(places: &Places, shown: &Shown, out: &mut Page) {
     // A stable sort: equal ones stay by rank.
     let device = |place: &Place| place.device_ns.map_or(-1.0, |t| t.value);
     rows.sort_by(|a, b| device(b).total_cmp(&device(a)));
-    let dash = || "-".to_owned();
     let most = shown.limit(rows.len());
     for place in &rows[..most] {
         table.row(vec![
             percent(place.of_mean),
-            place.device_ns.map_or_else(dash, |t| {
-                format!("{}{}", if t.estimated { "~" } else { "" }, time(t.value))
-            }),
-            percent(place.device_ns.filter(|t| t.estimated).and_then(|t| t.relative())),
+            dash(
+                place.device_ns.map(|t| {
+                    format!("{}{}", if t.estimated { "~" } else { "" }, or_bound(&t, time))
+                }),
+            ),
+            dash(place.device_ns.filter(|t| t.estimated).as_ref().map(plus_minus)),
             time(place.wait_ns as f64),
-            place.joules.map_or_else(dash, |j| si(j.value, "J")),
-            percent(place.joules.and_then(|j| j.relative())),
+            dash(place.joules.map(|j| or_bound(&j, |j| si(j, "J")))),
+            dash(place.joules.as_ref().map(plus_minus)),
             place.launches.to_string(),
             place.processes.to_string(),
             place.name(),

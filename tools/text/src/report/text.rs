@@ -1,7 +1,8 @@
 //! Owns the report for people: a heading, then one table per section that has something to say.
 
 use super::{Section, Shown};
-use crate::table::{Table, bytes, percent, time, time_or_dash, wrapped};
+use crate::figure::{or_bound, plus_minus};
+use crate::table::{PLUS_MINUS, Table, bytes, percent, time, time_or_dash, wrapped};
 use clscope_io::shorten;
 use clscope_io::text::{Page, count};
 use clscope_profile::answer::data::BufferCopies;
@@ -54,17 +55,13 @@ fn sum_of_all(k: &Commands) -> [String; 3] {
     let share =
         e.share.as_ref().map_or_else(|| "-".to_owned(), |s| format!("~{}", percent(Some(s.value))));
     match &e.total_ns {
-        Some(total) => [
-            share,
-            estimated(Some(total)),
-            total.relative().map_or_else(String::new, |r| format!("+-{}", percent(Some(r)))),
-        ],
+        Some(total) => [share, estimated(Some(total)), plus_minus(total)],
         None => [share, "?".to_owned(), String::new()],
     }
 }
 
 fn estimated(e: Option<&Interval>) -> String {
-    e.map_or_else(|| "-".to_owned(), |e| format!("~{}", time(e.value)))
+    e.map_or_else(|| "-".to_owned(), |e| format!("~{}", or_bound(e, time)))
 }
 
 /// As [`spread`], of all commands; the least and the most are those of the timed ones.
@@ -135,7 +132,7 @@ fn kernels(report: &Report, shown: &Shown, out: &mut Page) {
     let corrected = rows.iter().any(|k| k.corrected_total_ns.is_some());
     let mut titles = vec!["share", "total"];
     let columns = [
-        (sampled, "95%"),
+        (sampled, PLUS_MINUS),
         (corrected, "corrected"),
         (true, "launches"),
         (sampled, "timed"),
@@ -185,9 +182,7 @@ fn bounded<'a>(rows: impl IntoIterator<Item = &'a Commands>, out: &mut Page) {
 /// The sum of a section's times behind its heading; of nothing timed there is none.
 fn in_all(of: &[&Commands], ns: u128, estimate: Option<&Interval>) -> String {
     if let Some(e) = estimate {
-        let interval =
-            e.relative().map_or_else(String::new, |r| format!(" +-{}", percent(Some(r))));
-        return format!(" in ~{}{interval}", time(e.value));
+        return format!(" in ~{}", e.in_words(time));
     }
     if of.iter().any(|c| c.time_ns.count > 0) {
         format!(" in {}", time(ns as f64))
@@ -228,7 +223,7 @@ fn transfers(report: &Report, shown: &Shown, out: &mut Page) {
         let columns = [
             (true, "share"),
             (true, "total"),
-            (sampled, "95%"),
+            (sampled, PLUS_MINUS),
             (true, "count"),
             (sampled, "timed"),
             (true, "bytes"),
@@ -497,7 +492,7 @@ fn waits(report: &Report, shown: &Shown, out: &mut Page) {
                 let half = half
                     .and_then(|of| of.interval_ns.as_ref())
                     .map_or_else(String::new, |interval| {
-                        format!(" +-{}", percent(Some(interval.half() / total)))
+                        format!(" +-{}", percent(Some(interval.longer() / total)))
                     });
                 let share = percent((total > 0.0).then(|| ns as f64 / total));
                 format!("{name} {mark}{share}{half}")
