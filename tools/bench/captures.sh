@@ -176,20 +176,20 @@ for path in sorted(glob.glob("*.json")):
         failed.append((name, open(name + ".err").read().strip()[:160]))
         continue
     there = d["as_there"]
-    rows.append((name, d["base"]["results"]["verdict"], d["base"]["time"], there))
+    rows.append((name, d["base"]["results"]["outcome"], d["base"]["time"], there))
 print(f"{'launch':52} {'results':11} {'there, us':>10} {'as there':>10} {'alone':>10} {'change':>8} {'known to':>8}  rest there, here, us; behind; cold MB; fresh")
 half = lambda of: max(of["high"] - of["value"], of["value"] - of["low"]) / of["value"] if of["value"] else 9
 judged = []
-for name, verdict, time, there in rows:
+for name, outcome, time, there in rows:
     us = lambda ns: f"{ns / 1000:.2f}" if ns is not None else "-"
     alone = time["median_ns"]["value"] if time else None
     if not there or not there["here"]:
-        print(f"{name:52} {verdict:11} {us(there and there['there_ns']['value']):>10} {'-':>10} {us(alone):>10}")
+        print(f"{name:52} {outcome:11} {us(there and there['there_ns']['value']):>10} {'-':>10} {us(alone):>10}")
         continue
     a, b = there["there_ns"], there["here"]["median_ns"]
     change, known = b["value"] / a["value"] - 1, half(a) + half(b)
     judged.append((name, change, known, there["is_overlapping"], alone / a["value"] - 1 if alone else None, there))
-    print(f"{name:52} {verdict:11} {us(a['value']):>10} {us(b['value']):>10} {us(alone):>10} {change:>+8.1%} {known:>8.1%}"
+    print(f"{name:52} {outcome:11} {us(a['value']):>10} {us(b['value']):>10} {us(alone):>10} {change:>+8.1%} {known:>8.1%}"
           f"  {us(there['rest_there_ns'])} {us(there['rest_here_ns'])}; {there['behind_share']:.0%}; {(there['cold_bytes'] or 0) / 1e6:.1f}; {there['fresh']}")
 for name, why in failed:
     print(f"{name:52} failed: {why}")

@@ -38,7 +38,7 @@ pub struct Args {
     /// broken where a figure surely rose, and may have risen by so much
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = limit)]
     fail_on: Vec<Limit>,
-    /// Give verdicts although devices or timing methods differ, or runs ended early or are damaged
+    /// Give outcomes although devices or timing methods differ, or runs ended early or are damaged
     #[arg(long)]
     force: bool,
     /// How it is written

@@ -70,7 +70,7 @@ fn texts<'d>(document: &'d Value, field: &str) -> Vec<&'d str> {
 
 fn judged(document: &Value) -> usize {
     let rows = document["rows"].as_array().unwrap();
-    let has = |row: &&Value| ["more", "less", "same"].contains(&row["verdict"].as_str().unwrap());
+    let has = |row: &&Value| ["more", "less", "same"].contains(&row["outcome"].as_str().unwrap());
     rows.iter().filter(has).count()
 }
 
@@ -83,7 +83,7 @@ fn whole_runs_are_compared_and_nothing_is_told_of_their_ends() {
 }
 
 #[test]
-fn a_run_that_was_killed_or_is_torn_has_no_verdict() {
+fn a_run_that_was_killed_or_is_torn_has_no_outcome() {
     let stage = stage();
     for (base, new, says) in [
         ("whole", "killed", "new run killed ended early: killed, crashed, "),

@@ -8,16 +8,16 @@
 mod reasons;
 
 use crate::integrity::broken;
+use crate::outcome::{Change, Outcome, RUN_TO_RUN, RUN_TO_RUN_OF_PROCESSORS, Sample, change};
 use crate::run::{Key, Run};
 use crate::unlike::unlike;
-use crate::verdict::{Change, RUN_TO_RUN, RUN_TO_RUN_OF_PROCESSORS, Sample, Verdict, change};
 use clscope_profile::report::data::{Commands, Report};
 use reasons::{apart, differences, not_known, ordered, remedy, sums_only};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Name and version of the document's schema.
-pub const SCHEMA: &str = "clscope-diff/2";
+pub const SCHEMA: &str = "clscope-diff/3";
 /// Kernels below this share of the time of all are listed and not judged: there are many, and none
 /// of them matters.
 const MINOR: f64 = 0.005;
@@ -74,7 +74,7 @@ pub struct Row {
     /// numbers.
     pub assumed_spread: Option<f64>,
     /// What it is.
-    pub verdict: Verdict,
+    pub outcome: Outcome,
     /// Why it is not judged.
     pub why: Option<String>,
     /// Whether it breaks a limit.
@@ -106,10 +106,10 @@ pub struct Diff {
     pub comparable: bool,
     /// What runs changed of their application on request, with the side: they are no plain runs.
     pub changed: Vec<String>,
-    /// What differs, each of which forbids a verdict.
+    /// What differs, each of which forbids an outcome.
     pub differences: Vec<Difference>,
     /// Runs that ended early, not alike on both sides, or whose traces are damaged, each of which
-    /// forbids a verdict.
+    /// forbids an outcome.
     pub broken_runs: Vec<String>,
     /// What a reader should know.
     pub notes: Vec<String>,
@@ -142,7 +142,7 @@ impl Diff {
         self.rows.iter().filter(|r| r.breaks)
     }
 
-    /// What forbids a verdict, in words: [`differences`](Self::differences) and
+    /// What forbids an outcome, in words: [`differences`](Self::differences) and
     /// [`broken_runs`](Self::broken_runs). Empty where the sides can be compared without being told
     /// to.
     pub fn incomparable(&self) -> Vec<String> {
@@ -152,7 +152,7 @@ impl Diff {
         self.differences.iter().map(differ).chain(self.broken_runs.iter().cloned()).collect()
     }
 
-    /// Compares two sides of at least one run each. `anyway`: differences are told, and verdicts
+    /// Compares two sides of at least one run each. `anyway`: differences are told, and outcomes
     /// given all the same.
     pub fn new(base: &[Run], new: &[Run], limits: &[Limit], anyway: bool) -> Self {
         let names = |side: &[Run]| side.iter().flat_map(|r| r.report.traces.clone()).collect();
@@ -169,7 +169,7 @@ impl Diff {
         let assumed = single.then_some(spread);
         if let Some(assumed) = assumed.filter(|_| comparable) {
             notes.push(format!(
-                "a single run does not show how much runs differ: intervals and verdicts assume a standard deviation of {} % between runs, which was not measured; name several runs for each side (b1,b2,b3 n1,n2,n3)",
+                "a single run does not show how much runs differ: intervals and outcomes assume a standard deviation of {} % between runs, which was not measured; name several runs for each side (b1,b2,b3 n1,n2,n3)",
                 100.0 * assumed
             ));
         }
@@ -201,10 +201,10 @@ impl Diff {
             row.breaks = limit.is_some_and(|l| match (row.metric, row.change) {
                 // Counts have no noise. What is equal did not rise, whatever the limit.
                 (Metric::Count | Metric::Bytes, Some(c)) => {
-                    row.verdict != Verdict::NotJudged && c.value > 0.0 && c.value >= l.rise
+                    row.outcome != Outcome::NotJudged && c.value > 0.0 && c.value >= l.rise
                 }
                 // It surely rose, and the limit is within what is known of it.
-                (_, Some(c)) => row.verdict == Verdict::More && c.high >= l.rise,
+                (_, Some(c)) => row.outcome == Outcome::More && c.high >= l.rise,
                 (_, None) => false,
             });
         }
@@ -292,23 +292,23 @@ impl Diff {
             let together = judged.as_ref().copied().unwrap_or(1);
             change(a, b, together, self.assumed.unwrap_or(RUN_TO_RUN))
         });
-        let (verdict, why) = match (&found, &base, &new, exists) {
+        let (outcome, why) = match (&found, &base, &new, exists) {
             (None, None, None, _) => return,
-            (None, Some(_), None, Some([_, why])) => (Verdict::NotJudged, Some(why)),
-            (None, None, Some(_), Some([why, _])) => (Verdict::NotJudged, Some(why)),
-            (None, Some(_), None, None) => (Verdict::Gone, None),
-            (None, None, Some(_), None) => (Verdict::Added, None),
-            (None, ..) => (Verdict::NotJudged, Some("a figure is 0".to_owned())),
+            (None, Some(_), None, Some([_, why])) => (Outcome::NotJudged, Some(why)),
+            (None, None, Some(_), Some([why, _])) => (Outcome::NotJudged, Some(why)),
+            (None, Some(_), None, None) => (Outcome::Gone, None),
+            (None, None, Some(_), None) => (Outcome::Added, None),
+            (None, ..) => (Outcome::NotJudged, Some("a figure is 0".to_owned())),
             (Some(_), ..) if !self.comparable => {
-                (Verdict::NotJudged, Some(INCOMPARABLE.to_owned()))
+                (Outcome::NotJudged, Some(INCOMPARABLE.to_owned()))
             }
             (Some(change), ..) => match judged {
-                Ok(_) => (change.verdict(), None),
-                Err(why) => (Verdict::NotJudged, Some(why)),
+                Ok(_) => (change.outcome(), None),
+                Err(why) => (Outcome::NotJudged, Some(why)),
             },
         };
-        // An interval is the ground of a verdict; without one it would rest on what was refused.
-        let is_judged = verdict != Verdict::NotJudged;
+        // An interval is the ground of an outcome; without one it would rest on what was refused.
+        let is_judged = outcome != Outcome::NotJudged;
         let found = found.map(|c| if is_judged { c } else { c.without_interval() });
         self.rows.push(Row {
             section,
@@ -319,7 +319,7 @@ impl Diff {
             new: mean(&new),
             change: found,
             assumed_spread: self.assumed.filter(|_| is_judged && found.is_some()),
-            verdict,
+            outcome,
             why,
             breaks: false,
         });
@@ -329,16 +329,16 @@ impl Diff {
     fn count(&mut self, section: &'static str, key: &Key, metric: Metric, base: f64, new: f64) {
         let value = new / base - 1.0;
         let change = (base > 0.0).then_some(Change { value, low: value, high: value });
-        let verdict = match () {
+        let outcome = match () {
             () if base == 0.0 && new == 0.0 => return,
-            () if base == 0.0 => Verdict::Added,
-            () if new == 0.0 => Verdict::Gone,
-            () if !self.comparable => Verdict::NotJudged,
-            () if new > base => Verdict::More,
-            () if new < base => Verdict::Less,
-            () => Verdict::Same,
+            () if base == 0.0 => Outcome::Added,
+            () if new == 0.0 => Outcome::Gone,
+            () if !self.comparable => Outcome::NotJudged,
+            () if new > base => Outcome::More,
+            () if new < base => Outcome::Less,
+            () => Outcome::Same,
         };
-        let why = (verdict == Verdict::NotJudged).then(|| INCOMPARABLE.to_owned());
+        let why = (outcome == Outcome::NotJudged).then(|| INCOMPARABLE.to_owned());
         let (name, of) = key.clone();
         let (base, new) = (Some(base), Some(new));
         self.rows.push(Row {
@@ -350,7 +350,7 @@ impl Diff {
             new,
             change,
             assumed_spread: None,
-            verdict,
+            outcome,
             why,
             breaks: false,
         });
@@ -366,7 +366,7 @@ impl Diff {
         let judged = order.iter().filter(|(_, t)| *t >= MINOR * whole).count();
         for (key, total) in &order {
             let time = |run: &Run| run.kernel(key).and_then(|row| run.time(row, key));
-            let verdict = match apart(base, new, key) {
+            let outcome = match apart(base, new, key) {
                 Some(why) => Err(why),
                 None if *total < MINOR * whole => {
                     Err("less than 0.5 % of the time of all kernels".to_owned())
@@ -381,7 +381,7 @@ impl Diff {
                 [base, new].iter().all(|side| side.iter().any(|r| r.kernel(key).is_some()));
             let (a, b) = sides(&time);
             let unknown = exists.then(not_known);
-            self.row(("kernel", key, Metric::Time), (&a, &b), unknown, verdict.clone());
+            self.row(("kernel", key, Metric::Time), (&a, &b), unknown, outcome.clone());
             // A warmer chip draws more: joules are compared at one temperature, where every run tells them.
             let runs = || base.iter().chain(new);
             let is_told =
@@ -412,7 +412,7 @@ impl Diff {
                 }
                 why
             });
-            self.row(("kernel", key, Metric::Energy), (&a, &b), unknown, verdict);
+            self.row(("kernel", key, Metric::Energy), (&a, &b), unknown, outcome);
             let launches = |side: &[Run]| {
                 let n = side.iter().filter_map(|r| Some(r.kernel(key)?.count as f64));
                 n.sum::<f64>() / side.len() as f64 + 0.0
@@ -451,13 +451,13 @@ impl Diff {
             };
             let (of_base, of_new) = (each(base), each(new));
             let alike = (of_base - of_new).abs() <= ALIKE * of_base;
-            let verdict = match before == after || alike {
+            let outcome = match before == after || alike {
                 true => Ok(order.len()),
                 false => Err("a transfer's bytes differ".to_owned()),
             };
             let exists = [base, new].iter().all(|side| side.iter().any(|r| find(r).is_some()));
             let unknown = exists.then(not_known);
-            self.row(("transfer", key, Metric::Time), (&a, &b), unknown, verdict);
+            self.row(("transfer", key, Metric::Time), (&a, &b), unknown, outcome);
             self.count("transfer", key, Metric::Bytes, before, after);
         }
     }

@@ -59,13 +59,13 @@ const fn is_damage(kind: &IssueKind) -> bool {
 /// What the runs of two sides lack.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Broken {
-    /// What forbids a verdict.
+    /// What forbids an outcome.
     pub runs: Vec<String>,
     /// What does not, because all runs have it alike.
     pub note: Option<String>,
 }
 
-/// Looks at all runs of both sides. Runs that ended early forbid a verdict, unless all of them did
+/// Looks at all runs of both sides. Runs that ended early forbid an outcome, unless all of them did
 /// alike: applications that always leave by `_exit` are comparable, and the trace does not tell
 /// that from a crash.
 pub fn broken(base: &[Integrity], new: &[Integrity]) -> Broken {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_ended_early_forbids_a_verdict_on_either_side() {
+    fn a_run_that_ended_early_forbids_a_outcome_on_either_side() {
         let (whole, killed) = (run("a", 1, &[]), run("b", 1, &[IssueKind::NotEnded]));
         let told = broken(std::slice::from_ref(&whole), std::slice::from_ref(&killed));
         assert_eq!(
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_forbids_a_verdict_though_both_sides_have_it() {
+    fn damage_forbids_a_outcome_though_both_sides_have_it() {
         let told = broken(&[run("a", 1, &[TORN])], &[run("b", 1, &[TORN])]);
         let texts = ["base run a is damaged: app (0): 2 blocks", "new run b is damaged: "];
         for (told, text) in told.runs.iter().zip(texts) {

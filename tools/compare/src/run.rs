@@ -2,7 +2,7 @@
 //! alone, and what it ran with. Refuses to compare.
 
 use crate::integrity::Integrity;
-use crate::verdict::Sample;
+use crate::outcome::Sample;
 use clscope_analysis::event::{Event, Outcome};
 use clscope_analysis::quantile::NORMAL_95;
 use clscope_profile::energy::result::Class;

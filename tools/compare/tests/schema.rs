@@ -9,7 +9,7 @@ use clscope_profile::interval::Interval;
 use clscope_testing::schema;
 use std::path::{Path, PathBuf};
 
-use clscope_compare::verdict::{Change, Verdict};
+use clscope_compare::outcome::{Change, Outcome};
 
 fn path() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("stat.schema.json")
@@ -26,7 +26,7 @@ fn the_committed_schema_of_differences_is_that_of_the_types() {
 
 #[test]
 fn differences_keep_to_the_schema_and_changed_ones_do_not() {
-    let row = |change, verdict| diff::Row {
+    let row = |change, outcome| diff::Row {
         section: "kernel",
         name: "k".into(),
         of: "d".into(),
@@ -34,7 +34,7 @@ fn differences_keep_to_the_schema_and_changed_ones_do_not() {
         base: Some(1.0),
         new: None,
         change,
-        verdict,
+        outcome,
         why: Some("new".into()),
         breaks: false,
         assumed_spread: Some(0.0075),
@@ -53,12 +53,12 @@ fn differences_keep_to_the_schema_and_changed_ones_do_not() {
         unjudged: Vec::new(),
         assumed: Some(0.0075),
         limits: vec![Limit { metric: Metric::Time, rise: 0.05 }],
-        rows: vec![row(None, Verdict::NotJudged), row(Some(open), Verdict::Unclear)],
+        rows: vec![row(None, Outcome::NotJudged), row(Some(open), Outcome::Unclear)],
     };
     let mut document = serde_json::to_value(differences).unwrap();
     let breaches = schema::breaches(&diff_path(), &document);
     assert!(breaches.is_empty(), "{breaches:#?}");
-    document["rows"][0]["verdict"] = "perhaps".into();
+    document["rows"][0]["outcome"] = "perhaps".into();
     assert!(!schema::breaches(&diff_path(), &document).is_empty());
 }
 

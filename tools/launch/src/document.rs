@@ -1,4 +1,4 @@
-//! What running a capture gave, as a document. Owns its shape and the verdict on results; refuses
+//! What running a capture gave, as a document. Owns its shape and the outcome on results; refuses
 //! to run anything and to print.
 
 use crate::application::AsThere;
@@ -8,14 +8,14 @@ use crate::element::Element;
 use crate::progress::Ended;
 use crate::stage::Overrun;
 use crate::there::There;
-use clscope_compare::verdict::{self, Change};
+use clscope_compare::outcome::{self, Change};
 use clscope_opencl::DeviceFacts;
 use clscope_profile::interval::Interval;
 use clscope_profile::mixes;
 use serde::Serialize;
 
 /// Name and version of the document.
-pub const SCHEMA: &str = "clscope-kernel/2";
+pub const SCHEMA: &str = "clscope-kernel/3";
 
 /// What running a capture gave.
 #[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
@@ -127,7 +127,7 @@ pub struct Changed {
     /// Null where a time is missing.
     pub time_change: Option<Change>,
     /// What that change is.
-    pub time_verdict: verdict::Verdict,
+    pub time_outcome: outcome::Outcome,
 }
 
 /// A search for a work-group size.
@@ -147,16 +147,16 @@ pub struct Tuned {
 pub struct Tried {
     /// Work-items of a group; null: the runtime chose.
     pub local: Option<Vec<usize>>,
-    /// Verdict on its results against those of the captured size; null of that itself, and where
+    /// Outcome on its results against those of the captured size; null of that itself, and where
     /// the runtime refused the size.
-    pub results: Option<Verdict>,
+    pub results: Option<Outcome>,
     /// Time of a launch.
     pub time: Option<Time>,
     /// Relative change of time against the captured size, of the sizes that were timed in turns
     /// with it at last. Intervals are wide enough for all of them together.
     pub change: Option<Change>,
     /// What that change is.
-    pub verdict: verdict::Verdict,
+    pub outcome: outcome::Outcome,
     /// Why there is nothing of it: the runtime refused it, or it ended the process in which it ran.
     pub refused: Option<String>,
 }
@@ -164,8 +164,8 @@ pub struct Tried {
 impl Tried {
     /// A row of which nothing is known yet.
     pub(crate) const fn new(local: Option<Vec<usize>>) -> Self {
-        let verdict = verdict::Verdict::NotJudged;
-        Self { local, results: None, time: None, change: None, verdict, refused: None }
+        let outcome = outcome::Outcome::NotJudged;
+        Self { local, results: None, time: None, change: None, outcome, refused: None }
     }
 }
 
@@ -215,7 +215,7 @@ pub struct Counter {
 /// What is said of results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum Outcome {
     /// Every byte is the same.
     Same,
     /// Floating-point elements differ, by no more ULPs than are tolerated.
@@ -234,8 +234,8 @@ pub enum Verdict {
 pub struct Results {
     /// `capture`, or `base`: what the version as captured gave here.
     pub compared_with: &'static str,
-    /// The verdict.
-    pub verdict: Verdict,
+    /// The outcome.
+    pub outcome: Outcome,
     /// ULPs that are tolerated.
     pub tolerance_ulps: u64,
     /// Greatest difference in ULPs; null where what differs is no floating-point value, or a NaN
@@ -311,10 +311,10 @@ impl Document {
     /// Whether results differ, or the other version is surely slower, by more than is allowed.
     pub fn is_bad(&self, fail_over: Option<f64>) -> bool {
         let slower = fail_over.zip(self.changed.as_ref()).is_some_and(|(limit, changed)| {
-            changed.time_verdict == verdict::Verdict::More
+            changed.time_outcome == outcome::Outcome::More
                 && changed.time_change.is_some_and(|change| change.value > limit)
         });
-        slower || self.results().verdict == Verdict::Differs
+        slower || self.results().outcome == Outcome::Differs
     }
 }
 
@@ -363,7 +363,7 @@ pub fn judge(
 ) -> Results {
     let mut out = Results {
         compared_with: expected.name,
-        verdict: Verdict::NotChecked,
+        outcome: Outcome::NotChecked,
         tolerance_ulps,
         ulps: Some(0),
         is_repeatable: true,
@@ -392,12 +392,12 @@ pub fn judge(
         });
     }
     let differs = out.memories.iter().any(|m| m.differing > 0);
-    out.verdict = match (out.memories.is_empty(), differs, out.ulps) {
-        (true, ..) => Verdict::NotChecked,
-        (_, false, _) => Verdict::Same,
-        (_, _, Some(ulps)) if ulps <= tolerance_ulps && tolerance_ulps > 0 => Verdict::Within,
-        _ if !out.is_repeatable || !expected.is_repeatable => Verdict::Varies,
-        _ => Verdict::Differs,
+    out.outcome = match (out.memories.is_empty(), differs, out.ulps) {
+        (true, ..) => Outcome::NotChecked,
+        (_, false, _) => Outcome::Same,
+        (_, _, Some(ulps)) if ulps <= tolerance_ulps && tolerance_ulps > 0 => Outcome::Within,
+        _ if !out.is_repeatable || !expected.is_repeatable => Outcome::Varies,
+        _ => Outcome::Differs,
     };
     out
 }
@@ -425,7 +425,7 @@ mod tests {
         .unwrap()
     }
 
-    fn verdict(expected: [f32; 2], found: [f32; 2], again: [f32; 2], tolerance: u64) -> Verdict {
+    fn outcome(expected: [f32; 2], found: [f32; 2], again: [f32; 2], tolerance: u64) -> Outcome {
         let bytes = |of: [f32; 2]| of.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
         let contents = [Some(bytes(expected)), None];
         let with = Expected { name: "capture", contents: &contents, is_repeatable: true };
@@ -435,19 +435,19 @@ mod tests {
             judge(&launch(), &[Element::Float, Element::Byte], with, (&found, &again), tolerance);
         assert_eq!(of.memories.len(), 1);
         assert_eq!(of.memories[0].arguments, ["0 out"]);
-        of.verdict
+        of.outcome
     }
 
     #[test]
-    fn verdicts_by_table() {
+    fn outcomes_by_table() {
         let next = f32::from_bits(1.0f32.to_bits() + 1);
         let (a, b, c) = ([1.0, 2.0], [next, 2.0], [9.0, 2.0]);
-        assert_eq!(verdict(a, a, a, 16), Verdict::Same);
-        assert_eq!(verdict(a, a, c, 16), Verdict::Same);
-        assert_eq!(verdict(a, b, b, 1), Verdict::Within);
-        assert_eq!(verdict(a, b, b, 0), Verdict::Differs);
-        assert_eq!(verdict(a, c, c, 16), Verdict::Differs);
-        assert_eq!(verdict(a, c, b, 16), Verdict::Varies);
+        assert_eq!(outcome(a, a, a, 16), Outcome::Same);
+        assert_eq!(outcome(a, a, c, 16), Outcome::Same);
+        assert_eq!(outcome(a, b, b, 1), Outcome::Within);
+        assert_eq!(outcome(a, b, b, 0), Outcome::Differs);
+        assert_eq!(outcome(a, c, c, 16), Outcome::Differs);
+        assert_eq!(outcome(a, c, b, 16), Outcome::Varies);
         let none = judge(
             &launch(),
             &[Element::Byte; 2],
@@ -455,6 +455,6 @@ mod tests {
             (&[vec![], vec![]], &[vec![], vec![]]),
             1,
         );
-        assert_eq!(none.verdict, Verdict::NotChecked);
+        assert_eq!(none.outcome, Outcome::NotChecked);
     }
 }

@@ -20,7 +20,7 @@ use crate::stage::{Built, Overrun, Recipe, Stage, StageError};
 use crate::there::There;
 use crate::tune;
 use clscope_clock::monotonic_raw;
-use clscope_compare::verdict;
+use clscope_compare::outcome;
 use clscope_opencl::{Device, DeviceFacts, Range};
 use clscope_profile::mixes::document::Kernel;
 use elements::untyped;
@@ -436,7 +436,7 @@ pub fn run(
         document.changed = Some(Changed {
             version: version(built, results),
             time_change: None,
-            time_verdict: verdict::Verdict::NotJudged,
+            time_outcome: outcome::Outcome::NotJudged,
         });
     }
     if wanted.mix {
@@ -502,7 +502,7 @@ pub fn run(
         changed.version.time = times.next().flatten();
         changed.time_change = change;
         if let Some(change) = change {
-            changed.time_verdict = change.verdict();
+            changed.time_outcome = change.outcome();
         }
     }
     if wanted.energy {

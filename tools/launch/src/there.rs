@@ -4,7 +4,7 @@
 
 use crate::document::Time;
 use clscope_analysis::quantile::NORMAL_95;
-use clscope_compare::verdict::{RUN_TO_RUN, RUN_TO_RUN_OF_PROCESSORS};
+use clscope_compare::outcome::{RUN_TO_RUN, RUN_TO_RUN_OF_PROCESSORS};
 use clscope_opencl::DeviceKind;
 use clscope_profile::interval::Interval;
 use serde::Serialize;

@@ -3,13 +3,13 @@
 //! explain it, and to time a size whose results are others without saying so.
 
 use crate::capture::{Given, Launch};
-use crate::document::{Expected, Time, Tried, Tuned, Verdict, judge};
+use crate::document::{Expected, Outcome, Time, Tried, Tuned, judge};
 use crate::element::Element;
 use crate::measure::{self, Effort, Subject};
 use crate::progress::{Ended, Step, Who};
 use crate::run::{Computed, RunError, computed, time_of};
 use crate::stage::{Built, Stage, StageError};
-use clscope_compare::verdict;
+use clscope_compare::outcome;
 use clscope_opencl::Range;
 
 /// Most sizes that are tried.
@@ -183,7 +183,7 @@ pub(crate) fn local(
         match computed(stage, built, &range) {
             Ok(ran) => {
                 let runs = (&ran.first[..], &ran.again[..]);
-                row.results = Some(judge(launch, with.kinds, other, runs, with.tolerance).verdict);
+                row.results = Some(judge(launch, with.kinds, other, runs, with.tolerance).outcome);
                 // What the captured size does, too, is no fault of this one.
                 let of_its_own = ran.overruns.iter().find(|of| {
                     base.overruns.iter().all(|base| base.index != of.index || base.bytes < of.bytes)
@@ -227,7 +227,7 @@ pub(crate) fn local(
     let right = |row: &Tried| {
         matches!(
             row.results,
-            Some(Verdict::Same | Verdict::Within | Verdict::Varies | Verdict::NotChecked)
+            Some(Outcome::Same | Outcome::Within | Outcome::Varies | Outcome::NotChecked)
         )
     };
     kept.retain(|(row, _)| right(&rows[*row]));
@@ -239,10 +239,10 @@ pub(crate) fn local(
         let row = &mut rows[*row];
         put(row, of);
         row.change = measure::ratio(&base_samples, of, kept.len());
-        row.verdict = row.change.map_or(verdict::Verdict::NotJudged, |change| change.verdict());
+        row.outcome = row.change.map_or(outcome::Outcome::NotJudged, |change| change.outcome());
     }
     let faster =
-        kept.iter().map(|(row, _)| *row).filter(|row| rows[*row].verdict == verdict::Verdict::Less);
+        kept.iter().map(|(row, _)| *row).filter(|row| rows[*row].outcome == outcome::Outcome::Less);
     let best = faster.min_by(|a, b| median(&rows[*a]).total_cmp(&median(&rows[*b])));
     if stop() {
         return Err(RunError::Interrupted);

@@ -156,7 +156,7 @@ class Recorded(unittest.TestCase):
     def test_a_run_does_not_differ_from_itself(self):
         found = clscope.diff(self.run_, self.run_, fail_on="count:+1%")
         self.assertTrue(found["comparable"])
-        self.assertNotIn("more", [row["verdict"] for row in found["rows"]])
+        self.assertNotIn("more", [row["outcome"] for row in found["rows"]])
         page = os.path.join(self.folder.name, "report.html")
         self.run_.html(page)
         self.assertGreater(os.path.getsize(page), 1000)

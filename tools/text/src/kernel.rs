@@ -2,11 +2,11 @@
 
 use crate::figure::{joules, number};
 use crate::table::{bytes, time};
-use clscope_compare::verdict;
+use clscope_compare::outcome;
 use clscope_io::text::{Page, count};
 use clscope_launch::application::AsThere;
 use clscope_launch::document::{
-    Changed, Document, MemoryResult, Results, Tried, Tuned, Verdict, Version,
+    Changed, Document, MemoryResult, Outcome, Results, Tried, Tuned, Version,
 };
 use clscope_profile::interval::Interval;
 use clscope_profile::names::{Form, Names};
@@ -205,20 +205,20 @@ fn results(out: &mut Page, of: &Results) {
     };
     let total: u64 = of.memories.iter().map(|m| m.bytes).sum();
     let memories = count(of.memories.len() as u64, "memory", "memories");
-    let verdict = match of.verdict {
-        Verdict::Same => format!("the same as {with}, bit for bit: {memories}, {}", bytes(total)),
-        Verdict::Within => {
+    let outcome = match of.outcome {
+        Outcome::Same => format!("the same as {with}, bit for bit: {memories}, {}", bytes(total)),
+        Outcome::Within => {
             let ulps = of.ulps.map_or_else(String::new, |n| count(n, "ULP", "ULPs"));
             format!("within {ulps} of {with}")
         }
-        Verdict::Differs => format!("differ from {with}"),
-        Verdict::Varies => {
+        Outcome::Differs => format!("differ from {with}"),
+        Outcome::Varies => {
             format!("differ from {with}, and from run to run: the order of work-items decides them")
         }
-        Verdict::NotChecked => "not checked: the launch can write no memory".to_owned(),
+        Outcome::NotChecked => "not checked: the launch can write no memory".to_owned(),
     };
-    put!(out, "  results  {verdict}");
-    if !of.is_repeatable && of.verdict != Verdict::Varies {
+    put!(out, "  results  {outcome}");
+    if !of.is_repeatable && of.outcome != Outcome::Varies {
         out.push_str(
             "           a second run gave other bytes: the order of work-items decides them\n",
         );
@@ -288,10 +288,10 @@ fn ratio(out: &mut Page, of: &Changed) {
         out.push_str("    against the captured version: not judged: too few times\n");
         return;
     };
-    let verdict = match of.time_verdict {
-        verdict::Verdict::More => "slower",
-        verdict::Verdict::Less => "faster",
-        verdict::Verdict::Same => "the same within noise",
+    let outcome = match of.time_outcome {
+        outcome::Outcome::More => "slower",
+        outcome::Outcome::Less => "faster",
+        outcome::Outcome::Same => "the same within noise",
         _ => "unclear: there is too much noise; more launches with --repeat",
     };
     let percent = |x: f64| format!("{:+.1} %", x * 100.0);
@@ -299,7 +299,7 @@ fn ratio(out: &mut Page, of: &Changed) {
         true => format!("95%: {} to {}", percent(change.low), percent(change.high)),
         false => "the launches differ too much for an interval".to_owned(),
     };
-    put!(out, "    against the captured version {} ({interval}): {verdict}", percent(change.value),);
+    put!(out, "    against the captured version {} ({interval}): {outcome}", percent(change.value),);
 }
 
 /// Sizes by time, the captured one marked, and the best.
@@ -331,11 +331,11 @@ fn table(out: &mut Page, of: &Tuned) {
         let change = row.change.map_or_else(String::new, |c| format!("{:+.1} %", c.value * 100.0));
         let results = match row.results {
             None if number == 0 => "as captured",
-            None | Some(Verdict::NotChecked) => "not checked",
-            Some(Verdict::Same) => "same",
-            Some(Verdict::Within) => "within",
-            Some(Verdict::Differs) => "differ",
-            Some(Verdict::Varies) => "vary",
+            None | Some(Outcome::NotChecked) => "not checked",
+            Some(Outcome::Same) => "same",
+            Some(Outcome::Within) => "within",
+            Some(Outcome::Differs) => "differ",
+            Some(Outcome::Varies) => "vary",
         };
         let mark = if of.best == Some(number) { "best" } else { "" };
         put!(

@@ -30,7 +30,7 @@ fn a_program_compiled_with_headers_and_linked_runs_alone_from_its_source() {
         assert_eq!(names, ["deep/embedded_nine.h", "embedded_eight.h"]);
         let found = alone(&stage, &capture, &["--from", "source"]);
         assert_eq!(
-            (&found["base"]["form"], &found["base"]["results"]["verdict"]),
+            (&found["base"]["form"], &found["base"]["results"]["outcome"]),
             (&"source".into(), &"same".into())
         );
         // Another version includes them, too.
@@ -38,7 +38,7 @@ fn a_program_compiled_with_headers_and_linked_runs_alone_from_its_source() {
         std::fs::write(stage.join("own.cl"), text.replace("NINE * TIMES", "TIMES * NINE")).unwrap();
         let own = stage.join("own.cl").display().to_string();
         let found = alone(&stage, &capture, &[&own]);
-        assert_eq!(found["changed"]["version"]["results"]["verdict"], "same");
+        assert_eq!(found["changed"]["version"]["results"]["outcome"], "same");
         // So does the program that stands alone, from files.
         let folder = stage.join("bug");
         let words = ["kernel", "--export", "c", "-o", "bug"];
@@ -124,8 +124,8 @@ fn launches_of_several_threads_are_captured_one_by_one() {
                 }
             }
             let found = alone(&stage, &folder, &[]);
-            let verdict = if checked { "same" } else { "not-checked" };
-            assert_eq!(found["base"]["results"]["verdict"], verdict, "{runtime:?}");
+            let outcome = if checked { "same" } else { "not-checked" };
+            assert_eq!(found["base"]["results"]["outcome"], outcome, "{runtime:?}");
         }
     }
 }

@@ -262,8 +262,8 @@ fn captured_launches_run_alone_with_the_same_results() {
             let alone = stage.clscope(words).arg(&capture).run().success().stdout;
             let found: Value = serde_json::from_str(&alone).unwrap();
             let results = &found["base"]["results"];
-            let verdict = if UNCHECKED.contains(&case) { "not-checked" } else { "same" };
-            assert_eq!(results["verdict"], verdict, "{runtime:?} {case}: {results:#}");
+            let outcome = if UNCHECKED.contains(&case) { "not-checked" } else { "same" };
+            assert_eq!(results["outcome"], outcome, "{runtime:?} {case}: {results:#}");
             // The application's launch is one, and is judged by single launches.
             assert_eq!(found["is_same_device"], true);
             let took = found["capture"]["duration_ns"].as_f64().unwrap_or(0.0);

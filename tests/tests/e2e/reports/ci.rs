@@ -42,7 +42,7 @@ fn the_recipe_fails_a_job_for_what_rose_and_for_nothing_else() {
         assert!(code == Some(0) && !summary.contains("no baseline"), "{code:?} {summary} {told}");
         let (code, summary, told) = run("60", "count:+0%");
         assert_eq!(code, Some(3), "{summary} {told}");
-        // The verdict is written three times, and told once.
+        // The outcome is written three times, and told once.
         assert_eq!(told.matches("--fail-on").count(), 1, "{told}");
         assert!(
             summary.contains("launches | 50 | 60") && summary.contains("OVER THE LIMIT"),

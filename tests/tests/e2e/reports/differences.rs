@@ -1,5 +1,5 @@
 //! `clscope diff` of real applications that were killed, and of several runs a side: what is not
-//! whole has no verdict, and says so wherever a verdict would be looked for.
+//! whole has no outcome, and says so wherever an outcome would be looked for.
 
 use crate::exports::perfetto::face_detection;
 use crate::reports::top::stepwise;
@@ -28,15 +28,15 @@ fn compared(stage: &Stage, arguments: &[&str]) -> Value {
     serde_json::from_str(&run.success().stdout).unwrap()
 }
 
-/// Rows with a verdict that somebody might act on.
+/// Rows with an outcome that somebody might act on.
 fn judged(document: &Value) -> usize {
     let has =
-        |row: &&Value| !["not-judged", "gone", "added"].contains(&row["verdict"].as_str().unwrap());
+        |row: &&Value| !["not-judged", "gone", "added"].contains(&row["outcome"].as_str().unwrap());
     document["rows"].as_array().unwrap().iter().filter(has).count()
 }
 
 #[test]
-fn an_application_that_was_killed_on_one_side_has_no_verdict() {
+fn an_application_that_was_killed_on_one_side_has_no_outcome() {
     for runtime in Runtime::real() {
         let stage = Stage::new(runtime);
         run(&stage, "whole", false);
@@ -55,8 +55,8 @@ fn an_application_that_was_killed_on_one_side_has_no_verdict() {
             );
             assert!(document["broken_runs"][0].as_str().unwrap().starts_with(&why), "{document}");
             for (format, begin) in [
-                ("table", "verdict: the runs cannot be compared"),
-                ("markdown", "**Verdict: the runs cannot be compared"),
+                ("table", "outcome: the runs cannot be compared"),
+                ("markdown", "**Outcome: the runs cannot be compared"),
             ] {
                 let told = stage.clscope(["diff", "--format", format]).args(&sides).run().success();
                 assert!(
@@ -99,7 +99,7 @@ fn face_detections_are_compared_in_pools() {
     assert!(rows.iter().all(|row| row["assumed_spread"].is_null()), "{document}");
     let total = rows.iter().find(|row| row["name"] == "all kernels" && row["metric"] == "time");
     let total = total.unwrap_or_else(|| panic!("{document}"));
-    assert!(total["verdict"] != "not-judged", "{total}");
+    assert!(total["outcome"] != "not-judged", "{total}");
     let [value, low, high] = ["value", "low", "high"].map(|end| total["change"][end].as_f64());
     assert!(value.is_some() && low <= value && (high.is_none() || value <= high), "{total}");
     // The mean of a side is the geometric one of its runs.

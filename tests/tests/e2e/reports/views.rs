@@ -180,12 +180,12 @@ fn a_run_differs_from_itself_in_nothing_and_limits_give_code_3() {
     for row in rows {
         // What single runs do not show is assumed, and the document says so; what is not judged has
         // no interval.
-        let is_judged = row["verdict"] != "not-judged" && !row["change"].is_null();
+        let is_judged = row["outcome"] != "not-judged" && !row["change"].is_null();
         let assumes = is_judged && ["time", "energy"].contains(&row["metric"].as_str().unwrap());
         assert_eq!(row["assumed_spread"].as_f64(), assumes.then_some(0.05), "{row}");
         assert!(is_judged || row["change"]["low"].is_null(), "{row}");
         assert!(row["change"].is_null() || row["change"]["value"] == 0.0, "{row}");
-        assert!(!["more", "less"].contains(&row["verdict"].as_str().unwrap()), "{row}");
+        assert!(!["more", "less"].contains(&row["outcome"].as_str().unwrap()), "{row}");
     }
     // Half as many launches again.
     let more = diff(&["a.clscope", "c.clscope", "--fail-on", "count:+10%"]);
@@ -201,7 +201,7 @@ fn a_run_differs_from_itself_in_nothing_and_limits_give_code_3() {
     let assumed = several["rows"].as_array().unwrap().iter().map(|r| &r["assumed_spread"]);
     assert!(assumed.clone().all(Value::is_null), "{several}");
     assert!(
-        several["rows"].as_array().unwrap().iter().all(|r| r["verdict"] != "more"),
+        several["rows"].as_array().unwrap().iter().all(|r| r["outcome"] != "more"),
         "{several}"
     );
     for format in ["markdown", "html", "table"] {
@@ -256,10 +256,10 @@ fn what_cannot_be_compared_is_named_and_not_judged() {
         (&false.into(), &"device timing".into())
     );
     let judged =
-        |row: &&Value| ["more", "less", "same"].contains(&row["verdict"].as_str().unwrap());
+        |row: &&Value| ["more", "less", "same"].contains(&row["outcome"].as_str().unwrap());
     let times = told["rows"].as_array().unwrap().iter().filter(|r| r["metric"] == "time");
     assert_eq!(times.filter(judged).count(), 0, "{told}");
-    // Half as many launches again have no verdict either, in no format.
+    // Half as many launches again have no outcome either, in no format.
     stage.app(Mode::Record, "c", "linked 150").run().success();
     for format in ["table", "markdown", "html", "junit"] {
         let arguments = ["diff", "b.clscope", "c.clscope", "--limit", "0", "--format", format];

@@ -1,6 +1,6 @@
 //! Differences between results of `clscope-lab`: two devices, drivers or days. Owns which figures
 //! belong together, which direction of a change is worse, and which changes break the user's limit;
-//! refuses to print. Whether a change is more than noise says [`crate::verdict`].
+//! refuses to print. Whether a change is more than noise says [`crate::outcome`].
 //!
 //! Figures belong together by case and name, and findings by theirs. What cannot be compared is a
 //! row all the same, with the reason. `tools/compare/bench-diff.schema.json` describes the document
@@ -11,14 +11,14 @@ mod read;
 pub use read::{Key, MOST_BYTES, Origin, READS, Ran, Read, ReadError, Run};
 
 use crate::diff::Difference;
-use crate::verdict::{Change, RUN_TO_RUN, RUN_TO_RUN_OF_PROCESSORS, Sample, Verdict, change};
+use crate::outcome::{Change, Outcome, RUN_TO_RUN, RUN_TO_RUN_OF_PROCESSORS, Sample, change};
 use clscope_analysis::quantile::NORMAL_95;
 use clscope_profile::interval::Interval;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The document's schema.
-pub const SCHEMA: &str = "clscope-bench-diff/1";
+pub const SCHEMA: &str = "clscope-bench-diff/2";
 
 /// Which direction of a figure is the better one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
@@ -66,7 +66,7 @@ pub struct Row {
     /// The change with its interval.
     pub change: Option<Change>,
     /// What it is.
-    pub verdict: Verdict,
+    pub outcome: Outcome,
     /// Which direction is the better one.
     pub direction: Direction,
     /// Whether it surely changed to the worse.
@@ -178,7 +178,7 @@ struct Pair {
     unit: String,
     base: Vec<Interval>,
     new: Vec<Interval>,
-    samples: Result<(Vec<Sample>, Vec<Sample>), (Verdict, String)>,
+    samples: Result<(Vec<Sample>, Vec<Sample>), (Outcome, String)>,
 }
 
 fn pair(base: &[Run], new: &[Run], key: &Key) -> Option<Pair> {
@@ -198,13 +198,13 @@ fn pair(base: &[Run], new: &[Run], key: &Key) -> Option<Pair> {
     };
     let unit = (*units.first()?).to_owned();
     let (has_a, has_b) = (a.iter().all(Option::is_some), b.iter().all(Option::is_some));
-    let judge = || -> Result<(Vec<Sample>, Vec<Sample>), (Verdict, String)> {
-        let not = |why: String| (Verdict::NotJudged, why);
+    let judge = || -> Result<(Vec<Sample>, Vec<Sample>), (Outcome, String)> {
+        let not = |why: String| (Outcome::NotJudged, why);
         if !has_b && has_a {
-            return Err((Verdict::Gone, format!("on the new side: {}", missing(new, key))));
+            return Err((Outcome::Gone, format!("on the new side: {}", missing(new, key))));
         }
         if !has_a && has_b {
-            return Err((Verdict::Added, format!("in the base: {}", missing(base, key))));
+            return Err((Outcome::Added, format!("in the base: {}", missing(base, key))));
         }
         if !has_a {
             return Err(not("not all runs have it".to_owned()));
@@ -221,7 +221,7 @@ fn pair(base: &[Run], new: &[Run], key: &Key) -> Option<Pair> {
         if let Some(why) = apart(base, new, &key.id).filter(|_| key.kind == "case") {
             return Err(not(why));
         }
-        let samples = |of: &[Interval]| -> Result<Vec<Sample>, (Verdict, String)> {
+        let samples = |of: &[Interval]| -> Result<Vec<Sample>, (Outcome, String)> {
             of.iter().map(|i| sample(*i).map_err(|why| not(why.to_owned()))).collect()
         };
         Ok((samples(&figures)?, samples(&others)?))
@@ -234,10 +234,10 @@ impl Pair {
     fn row(self, judged: usize, spread: f64, limit: Option<f64>) -> Row {
         let direction = Direction::of(&self.unit, &self.key.figure);
         let found = self.samples.as_ref().ok().and_then(|(a, b)| change(a, b, judged, spread));
-        let (verdict, why) = match (found, self.samples) {
-            (Some(change), _) => (change.verdict(), None),
-            (None, Err((verdict, why))) => (verdict, Some(why)),
-            (None, Ok(_)) => (Verdict::NotJudged, Some("a figure has no ratio".to_owned())),
+        let (outcome, why) = match (found, self.samples) {
+            (Some(change), _) => (change.outcome(), None),
+            (None, Err((outcome, why))) => (outcome, Some(why)),
+            (None, Ok(_)) => (Outcome::NotJudged, Some("a figure has no ratio".to_owned())),
         };
         // How far it changed to the worse, where the interval leaves no doubt about the direction.
         let loss = found.and_then(|c| match direction {
@@ -253,9 +253,9 @@ impl Pair {
             base: self.base,
             new: self.new,
             change: found,
-            verdict,
+            outcome,
             direction,
-            worse: loss.is_some() && matches!(verdict, Verdict::More | Verdict::Less),
+            worse: loss.is_some() && matches!(outcome, Outcome::More | Outcome::Less),
             why,
             breaks: loss.zip(limit).is_some_and(|(loss, limit)| loss > limit),
         }
@@ -334,7 +334,7 @@ fn broken_cases(base: &[Run], new: &[Run], judged: bool) -> Vec<Row> {
         base: Vec::new(),
         new: Vec::new(),
         change: None,
-        verdict: Verdict::Gone,
+        outcome: Outcome::Gone,
         direction: Direction::Neither,
         worse: true,
         why: Some(match &ran.reason {

@@ -1,4 +1,4 @@
-//! Verdicts on pairs of results that are written here figure by figure.
+//! Outcomes on pairs of results that are written here figure by figure.
 
 use super::*;
 use serde_json::json;
@@ -44,8 +44,8 @@ fn what_is_worse_follows_from_the_unit() {
     {
         assert_eq!((row(&diff, name).worse, row(&diff, name).breaks), (worse, worse), "{name}");
     }
-    assert_eq!(row(&diff, "power").verdict, Verdict::More);
-    assert_eq!(row(&diff, "at").verdict, Verdict::Same);
+    assert_eq!(row(&diff, "power").outcome, Outcome::More);
+    assert_eq!(row(&diff, "at").outcome, Outcome::Same);
     let better = Diff::new(&base, &[all(130.0, 80.0, 50.0)], Some(0.03));
     assert!(better.rows.iter().all(|r| !r.worse && !r.breaks));
     // Without a limit nothing breaks one; beyond a wider one neither.
@@ -58,7 +58,7 @@ fn a_change_that_the_intervals_do_not_bear_out_breaks_no_limit() {
     let of = |value, half| run(vec![case("c", vec![figure("rate", "GB/s", value, half)])]);
     let diff = Diff::new(&[of(100.0, 20.0)], &[of(90.0, 20.0)], Some(0.03));
     assert!(diff.broken().next().is_none());
-    assert_eq!(row(&diff, "rate").verdict, Verdict::Unclear);
+    assert_eq!(row(&diff, "rate").outcome, Outcome::Unclear);
     let sure = Diff::new(&[of(100.0, 0.1)], &[of(90.0, 0.1)], Some(0.03));
     assert_eq!(sure.broken().count(), 1);
     // The interval holds the change, and is wider than the change of the estimates is uncertain.
@@ -102,20 +102,20 @@ fn what_cannot_be_compared_is_named_with_the_reason() {
         other,
     ]);
     let diff = Diff::new(std::slice::from_ref(&base), &[new], Some(0.03));
-    for (name, verdict, why) in [
-        ("unit", Verdict::NotJudged, "units differ: ns | us"),
-        ("zero", Verdict::NotJudged, "not above 0"),
-        ("open", Verdict::NotJudged, "no end"),
-        ("unknown", Verdict::NotJudged, "not known"),
-        ("gone", Verdict::Gone, "without this figure"),
-        ("added", Verdict::Added, "in the base"),
-        ("t", Verdict::NotJudged, "several t of twice"),
-        ("b", Verdict::Gone, "wrong result: 4"),
-        ("p", Verdict::Added, "not run"),
+    for (name, outcome, why) in [
+        ("unit", Outcome::NotJudged, "units differ: ns | us"),
+        ("zero", Outcome::NotJudged, "not above 0"),
+        ("open", Outcome::NotJudged, "no end"),
+        ("unknown", Outcome::NotJudged, "not known"),
+        ("gone", Outcome::Gone, "without this figure"),
+        ("added", Outcome::Added, "in the base"),
+        ("t", Outcome::NotJudged, "several t of twice"),
+        ("b", Outcome::Gone, "wrong result: 4"),
+        ("p", Outcome::Added, "not run"),
     ] {
         let row = row(&diff, name);
         let said = row.why.as_deref().unwrap_or_default();
-        assert!(row.verdict == verdict && said.contains(why), "{name}: {row:?}");
+        assert!(row.outcome == outcome && said.contains(why), "{name}: {row:?}");
         assert!(!row.breaks, "{name}");
     }
     // The case as a whole breaks the limit: it is wrong now.

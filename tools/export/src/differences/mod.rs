@@ -6,7 +6,7 @@ mod page;
 pub use page::html;
 
 use clscope_compare::diff::{Diff, Metric, Row};
-use clscope_compare::verdict::{Change, Verdict};
+use clscope_compare::outcome::{Change, Outcome};
 use clscope_io::shorten::{NAME, PROSE, middle};
 use clscope_io::text::{count, is_printable, line, markup};
 use std::collections::BTreeSet;
@@ -71,10 +71,10 @@ fn alone(share: f64) -> String {
     if share >= 9.0 { format!("x {:.0}", 1.0 + share) } else { format!("{} %", percent(share)) }
 }
 
-/// What no verdict rests on is shown without its ends, or the lack of them.
+/// What no outcome rests on is shown without its ends, or the lack of them.
 fn change(row: &Row) -> String {
     match row.change {
-        Some(c) if row.verdict == Verdict::NotJudged => alone(c.value),
+        Some(c) if row.outcome == Outcome::NotJudged => alone(c.value),
         change => change_of(change),
     }
 }
@@ -100,7 +100,7 @@ pub fn change_of(change: Option<Change>) -> String {
     format!("{} % ({} to {})", percent(c.value), percent(c.low), percent(c.high))
 }
 
-/// Words of verdicts, in the order in which a summary has them.
+/// Words of outcomes, in the order in which a summary has them.
 const WORDS: [&str; 9] = [
     "slower",
     "faster",
@@ -113,24 +113,24 @@ const WORDS: [&str; 9] = [
     "not judged",
 ];
 
-/// A verdict in a word.
+/// An outcome in a word.
 fn word(row: &Row) -> &'static str {
-    match row.verdict {
-        Verdict::More if row.metric == Metric::Time => "slower",
-        Verdict::Less if row.metric == Metric::Time => "faster",
-        Verdict::More => "more",
-        Verdict::Less => "less",
-        Verdict::Same => "same",
-        Verdict::Unclear => "unclear",
-        Verdict::Gone => "only in the base",
-        Verdict::Added => "new",
-        Verdict::NotJudged => "not judged",
+    match row.outcome {
+        Outcome::More if row.metric == Metric::Time => "slower",
+        Outcome::Less if row.metric == Metric::Time => "faster",
+        Outcome::More => "more",
+        Outcome::Less => "less",
+        Outcome::Same => "same",
+        Outcome::Unclear => "unclear",
+        Outcome::Gone => "only in the base",
+        Outcome::Added => "new",
+        Outcome::NotJudged => "not judged",
     }
 }
 
-fn verdict(row: &Row) -> String {
-    let word = match row.verdict {
-        Verdict::Unclear => "unclear: too much noise",
+fn outcome(row: &Row) -> String {
+    let word = match row.outcome {
+        Outcome::Unclear => "unclear: too much noise",
         _ => word(row),
     };
     let limit = if row.breaks { ", OVER THE LIMIT" } else { "" };
@@ -140,8 +140,8 @@ fn verdict(row: &Row) -> String {
     }
 }
 
-/// All verdicts in a sentence: what a reader looks for first.
-fn verdicts(diff: &Diff) -> String {
+/// All outcomes in a sentence: what a reader looks for first.
+fn outcomes(diff: &Diff) -> String {
     let of = |word: &str| diff.rows.iter().filter(|row| self::word(row) == word).count();
     let all: Vec<String> = WORDS
         .iter()
@@ -193,10 +193,10 @@ fn rows<'d>(diff: &'d Diff, section: &str, most: usize) -> (Vec<&'d Row>, usize)
     let dull = |r: &&Row| matches!(r.metric, Metric::Count | Metric::Bytes) && r.base == r.new;
     let mut all: Vec<&Row> =
         diff.rows.iter().filter(|r| r.section == section).filter(|r| !dull(r)).collect();
-    let rank = |r: &&Row| match r.verdict {
+    let rank = |r: &&Row| match r.outcome {
         _ if r.breaks => 0,
-        Verdict::More | Verdict::Less | Verdict::Gone | Verdict::Added => 1,
-        Verdict::Same | Verdict::Unclear | Verdict::NotJudged => 2,
+        Outcome::More | Outcome::Less | Outcome::Gone | Outcome::Added => 1,
+        Outcome::Same | Outcome::Unclear | Outcome::NotJudged => 2,
     };
     all.sort_by_key(rank);
     let left = all.len().saturating_sub(most);
@@ -209,7 +209,7 @@ fn changes(diff: &Diff) -> impl Iterator<Item = String> {
     diff.changed.iter().map(|text| middle(&format!("changed: {text}"), PROSE))
 }
 
-/// What forbids a verdict.
+/// What forbids an outcome.
 fn doubts(diff: &Diff) -> Vec<String> {
     let so = if diff.comparable { "compared anyway" } else { "not comparable" };
     let why = diff.incomparable().into_iter().map(|why| format!("{so}: {why}"));
@@ -238,7 +238,7 @@ fn head(diff: &Diff) -> Vec<String> {
 pub fn table(diff: &Diff, most: usize) -> String {
     let mut out = String::new();
     // What a run changed stands before any figure.
-    let lines = changes(diff).chain([format!("verdict: {}", verdicts(diff))]);
+    let lines = changes(diff).chain([format!("outcome: {}", outcomes(diff))]);
     for text in lines.chain(head(diff)) {
         let _ = writeln!(out, "{}", line(&text));
     }
@@ -250,9 +250,9 @@ pub fn table(diff: &Diff, most: usize) -> String {
         }
         let assuming = assumption(&shown).map_or_else(String::new, |a| format!(", {a}"));
         // What holds for all rows is said once.
-        let verdicts: BTreeSet<String> = shown.iter().map(|r| verdict(r)).collect();
-        let common = verdicts.first().filter(|_| verdicts.len() == 1 && shown.len() > 1);
-        let common_text = common.map_or_else(String::new, |verdict| format!("; {verdict}"));
+        let outcomes: BTreeSet<String> = shown.iter().map(|r| outcome(r)).collect();
+        let common = outcomes.first().filter(|_| outcomes.len() == 1 && shown.len() > 1);
+        let common_text = common.map_or_else(String::new, |outcome| format!("; {outcome}"));
         let _ = writeln!(
             out,
             "\n{title}: mean of a side, change with its interval{assuming}{}",
@@ -263,10 +263,10 @@ pub fn table(diff: &Diff, most: usize) -> String {
             .map(|r| {
                 let figures = [figure(r.metric, r.base), figure(r.metric, r.new)];
                 let [base, new] = figures;
-                let verdict = if common.is_some() { String::new() } else { verdict(r) };
-                let [name, verdict] =
-                    [name(r, one_device), verdict].map(|text| line(&text).into_owned());
-                [base, new, change(r), metric(r).to_owned(), name, verdict]
+                let outcome = if common.is_some() { String::new() } else { outcome(r) };
+                let [name, outcome] =
+                    [name(r, one_device), outcome].map(|text| line(&text).into_owned());
+                [base, new, change(r), metric(r).to_owned(), name, outcome]
             })
             .collect();
         aligned(&mut out, &cells, [true, true, true, false, false]);
@@ -321,7 +321,7 @@ pub fn markdown_cell(text: &str) -> String {
 
 /// For a pull request.
 pub fn markdown(diff: &Diff, most: usize) -> String {
-    let mut out = format!("**Verdict: {}.**\n\n", verdicts(diff));
+    let mut out = format!("**Outcome: {}.**\n\n", outcomes(diff));
     for line in changes(diff).chain(head(diff)) {
         let _ = writeln!(out, "- {}", markdown_cell(&line));
     }
@@ -333,7 +333,7 @@ pub fn markdown(diff: &Diff, most: usize) -> String {
         let assuming = assumption(&shown).map_or_else(String::new, |a| format!(", {a}"));
         let _ = writeln!(
             out,
-            "\n#### {title}\n\n| | what | base | new | change{assuming} | verdict |\n|---|---|---:|---:|---:|---|"
+            "\n#### {title}\n\n| | what | base | new | change{assuming} | outcome |\n|---|---|---:|---:|---:|---|"
         );
         for r in shown {
             let cells = [
@@ -342,7 +342,7 @@ pub fn markdown(diff: &Diff, most: usize) -> String {
                 figure(r.metric, r.base),
                 figure(r.metric, r.new),
                 change(r),
-                verdict(r),
+                outcome(r),
             ];
             let _ = writeln!(out, "| {} |", cells.map(|c| markdown_cell(&c)).join(" | "));
         }
@@ -362,10 +362,10 @@ fn escaped(text: &str) -> String {
 }
 
 /// A test for each row that is judged; one that breaks a limit fails. A limit that could not be
-/// judged is an error, and so is what forbids a verdict.
+/// judged is an error, and so is what forbids an outcome.
 pub fn junit(diff: &Diff) -> String {
     let broken = diff.broken().count();
-    let skipped = diff.rows.iter().filter(|r| r.verdict == Verdict::NotJudged).count();
+    let skipped = diff.rows.iter().filter(|r| r.outcome == Outcome::NotJudged).count();
     let forbidden = if diff.comparable { Vec::new() } else { diff.incomparable() };
     let limits = diff.unjudged.iter().map(|why| ("limit", "--fail-on", why));
     let sides = forbidden.iter().map(|why| ("sides", "comparable", why));
@@ -389,7 +389,7 @@ pub fn junit(diff: &Diff) -> String {
             figure(r.metric, r.new),
             change(r),
             assumption(&[r]).map_or_else(String::new, |a| format!(" {a}")),
-            verdict(r)
+            outcome(r)
         );
         let told = escaped(&told);
         let _ = write!(
@@ -399,9 +399,9 @@ pub fn junit(diff: &Diff) -> String {
             escaped(&name(r, false)),
             metric(r)
         );
-        let _ = match r.verdict {
+        let _ = match r.outcome {
             _ if r.breaks => write!(out, "<failure message=\"{told}\"/>"),
-            Verdict::NotJudged => write!(out, "<skipped message=\"{told}\"/>"),
+            Outcome::NotJudged => write!(out, "<skipped message=\"{told}\"/>"),
             _ => write!(out, "<system-out>{told}</system-out>"),
         };
         out.push_str("</testcase>\n");
@@ -414,13 +414,13 @@ pub fn junit(diff: &Diff) -> String {
 pub(super) mod tests {
     use super::*;
     use clscope_compare::diff::{Difference, SCHEMA};
-    use clscope_compare::verdict::Change;
+    use clscope_compare::outcome::Change;
 
     /// What an application may call a kernel, a device, an option and a directory.
     const HOSTILE: &str = "k\u{202e}lenrek\u{2066}\u{1b}[2J\n\u{200b}\u{fffe}<b>'\"&|`x`";
 
     pub fn differences() -> Diff {
-        let row = |verdict, breaks| Row {
+        let row = |outcome, breaks| Row {
             section: "kernel",
             name: HOSTILE.into(),
             of: HOSTILE.into(),
@@ -428,7 +428,7 @@ pub(super) mod tests {
             base: Some(1.0),
             new: Some(2.0),
             change: None,
-            verdict,
+            outcome,
             why: Some(HOSTILE.into()),
             breaks,
             assumed_spread: None,
@@ -451,9 +451,9 @@ pub(super) mod tests {
             unjudged: vec![HOSTILE.into()],
             assumed: Some(0.0075),
             rows: vec![
-                row(Verdict::More, true),
-                row(Verdict::NotJudged, false),
-                row(Verdict::Same, false),
+                row(Outcome::More, true),
+                row(Outcome::NotJudged, false),
+                row(Outcome::Same, false),
             ],
         }
     }
@@ -464,7 +464,7 @@ pub(super) mod tests {
         let mut row = differences().rows.remove(0);
         row.change = Some(Change { value: -0.2, low: f64::NEG_INFINITY, high: f64::INFINITY });
         assert_eq!(change(&row), "-20.0 % (too few runs, or too unlike)");
-        row.verdict = Verdict::NotJudged;
+        row.outcome = Outcome::NotJudged;
         assert_eq!(change(&row), "-20.0 %", "what is not judged has no ends");
         let change = |value, low, high| change_of(Some(Change { value, low, high }));
         assert_eq!(change(80_898.0, 80_898.0, 80_898.0), "x 80899");

@@ -1,4 +1,4 @@
-//! Owns differences as one page: the verdict first, then what it rests on, in the style of the
+//! Owns differences as one page: the outcome first, then what it rests on, in the style of the
 //! report's page, which the page's policy allows by its hash. It needs no scripts. Refuses to
 //! judge, and to let a name be markup.
 
@@ -7,7 +7,7 @@ use crate::differences::{SECTIONS, name, rows};
 use crate::page::html::Html;
 use crate::page::{STYLE, STYLE_HASH};
 use clscope_compare::diff::{Diff, Row};
-use clscope_compare::verdict::Verdict;
+use clscope_compare::outcome::Outcome;
 use clscope_io::text::count;
 
 /// The page, with `most` rows of each kind.
@@ -31,11 +31,11 @@ pub fn html(diff: &Diff, most: usize) -> String {
     page.finish()
 }
 
-/// The verdict, what forbids one, and what the sides are.
+/// The outcome, what forbids one, and what the sides are.
 fn lead(page: &mut Html, diff: &Diff) {
     let is_well = diff.comparable && diff.unjudged.is_empty() && diff.broken().count() == 0;
     page.raw("<ul class=\"findings\">\n<li class=\"").raw(if is_well { "note" } else { "error" });
-    page.raw("\"><strong>").sentence(&render::verdicts(diff)).raw("</strong></li>\n");
+    page.raw("\"><strong>").sentence(&render::outcomes(diff)).raw("</strong></li>\n");
     let doubts = render::doubts(diff).into_iter().map(|text| ("error", text));
     for (class, text) in doubts.chain(render::changes(diff).map(|text| ("warning", text))) {
         page.raw("<li class=\"").raw(class).raw("\">").prose(&text).raw("</li>\n");
@@ -48,13 +48,13 @@ fn lead(page: &mut Html, diff: &Diff) {
 
 fn table(page: &mut Html, title: &'static str, shown: &[&Row], left: usize) {
     page.raw("<h2>").raw(title).raw("</h2>\n");
-    page.raw("<div class=\"wide\"><table>\n<thead><tr><th>name</th><th>figure</th><th class=\"n\">base</th><th class=\"n\">new</th><th class=\"n\">change</th><th>verdict</th></tr></thead>\n<tbody>\n");
+    page.raw("<div class=\"wide\"><table>\n<thead><tr><th>name</th><th>figure</th><th class=\"n\">base</th><th class=\"n\">new</th><th class=\"n\">change</th><th>outcome</th></tr></thead>\n<tbody>\n");
     for row in shown {
-        let class = match row.verdict {
+        let class = match row.outcome {
             _ if row.breaks => "over",
-            Verdict::More | Verdict::Added => "rose",
-            Verdict::Less | Verdict::Gone => "fell",
-            Verdict::Same | Verdict::Unclear | Verdict::NotJudged => "row",
+            Outcome::More | Outcome::Added => "rose",
+            Outcome::Less | Outcome::Gone => "fell",
+            Outcome::Same | Outcome::Unclear | Outcome::NotJudged => "row",
         };
         page.raw("<tr class=\"").raw(class).raw("\"><td class=\"name\">").put(name(row, false));
         page.raw("</td><td class=\"of\">").raw(render::metric(row));
@@ -66,7 +66,7 @@ fn table(page: &mut Html, title: &'static str, shown: &[&Row], left: usize) {
             page.raw(">").put(render::figure(row.metric, side));
         }
         page.raw("</td><td class=\"n\">").put(render::change(row));
-        page.raw("</td><td class=\"verdict\">").put(render::verdict(row)).raw("</td></tr>\n");
+        page.raw("</td><td class=\"outcome\">").put(render::outcome(row)).raw("</td></tr>\n");
     }
     page.raw("</tbody></table></div>\n");
     if let Some(assumed) = render::assumption(shown) {
@@ -85,7 +85,7 @@ mod tests {
     use crate::differences::tests::differences;
 
     #[test]
-    fn the_verdict_comes_first_and_the_style_is_the_reports() {
+    fn the_outcome_comes_first_and_the_style_is_the_reports() {
         let mut diff = differences();
         let text = html(&diff, 9);
         let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part} is not in {text}"));
@@ -98,7 +98,7 @@ mod tests {
             text.matches("<div class=\"wide\"><table>").count() == text.matches("<table").count()
         );
         for row in &mut diff.rows {
-            (row.breaks, row.verdict) = (false, Verdict::Same);
+            (row.breaks, row.outcome) = (false, Outcome::Same);
         }
         diff.unjudged.clear();
         let quiet = html(&diff, 1);

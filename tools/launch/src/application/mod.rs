@@ -8,7 +8,7 @@ mod trace;
 use crate::document::Time;
 use crate::read::{Capture, CaptureError};
 use clscope_analysis::quantile::NORMAL_95;
-use clscope_compare::verdict::{Change, RUN_TO_RUN, RUN_TO_RUN_OF_PROCESSORS};
+use clscope_compare::outcome::{Change, RUN_TO_RUN, RUN_TO_RUN_OF_PROCESSORS};
 use clscope_io::output::{Access, Whole};
 use clscope_opencl::DeviceKind;
 use clscope_profile::interval::Interval;

@@ -5,7 +5,7 @@
 use crate::stage::{Built, Stage, StageError};
 use clscope_analysis::quantile;
 use clscope_clock::monotonic_raw;
-use clscope_compare::verdict::{Change, RUN_TO_RUN, Sample, change};
+use clscope_compare::outcome::{Change, RUN_TO_RUN, Sample, change};
 use clscope_microbench::stats;
 use clscope_opencl::Range;
 use clscope_profile::interval::Interval;
@@ -186,7 +186,7 @@ pub fn ratio(base: &[f64], new: &[f64], judged: usize) -> Option<Change> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clscope_compare::verdict::Verdict;
+    use clscope_compare::outcome::Outcome;
     use clscope_testing::Random;
     use proptest::prelude::*;
 
@@ -207,10 +207,10 @@ mod tests {
         let series = |mean: f64| -> Vec<f64> {
             (0..50).map(|n| mean * (1.0 + 0.002 * noise[n % noise.len()])).collect()
         };
-        let verdict = |a: f64, b: f64| ratio(&series(a), &series(b), 1).unwrap().verdict();
-        assert_eq!(verdict(1000.0, 1000.0), Verdict::Same);
-        assert_eq!(verdict(1000.0, 1100.0), Verdict::More);
-        assert_eq!(verdict(1000.0, 900.0), Verdict::Less);
+        let outcome = |a: f64, b: f64| ratio(&series(a), &series(b), 1).unwrap().outcome();
+        assert_eq!(outcome(1000.0, 1000.0), Outcome::Same);
+        assert_eq!(outcome(1000.0, 1100.0), Outcome::More);
+        assert_eq!(outcome(1000.0, 900.0), Outcome::Less);
         assert!(ratio(&[0.0; 50], &series(1.0), 1).is_none());
         assert!(ratio(&[1.0; 4], &[1.0; 4], 1).is_none());
     }

@@ -3,7 +3,7 @@
 //! in another order are told. Refuses to excuse a difference of a program without atomics.
 
 use crate::compare::is_reordered;
-use crate::document::{Contents, Results, Verdict};
+use crate::document::{Contents, Outcome, Results};
 use crate::element::Element;
 use crate::run::RunError;
 use crate::stage::{Built, Form, Stage};
@@ -62,7 +62,7 @@ pub(crate) fn settle(
     with: &Against<'_>,
     stop: &dyn Fn() -> bool,
 ) -> Result<Option<String>, RunError> {
-    if !matches!(results.verdict, Verdict::Differs | Verdict::Varies) {
+    if !matches!(results.outcome, Outcome::Differs | Outcome::Varies) {
         return Ok(None);
     }
     let Some(atomics) = &built.atomics else { return Ok(None) };
@@ -89,7 +89,7 @@ pub(crate) fn settle(
             )));
         }
     };
-    results.verdict = Verdict::Varies;
+    results.outcome = Outcome::Varies;
     Ok(Some(format!("{who}: {atomics}, and {why}: the order of work-items decides them")))
 }
 

@@ -3,7 +3,7 @@
 //! which form of the program that is. Refuses to write anything: what was measured is returned.
 
 use crate::capture::{Given, Launch, MemoryKind};
-use crate::document::{Expected, Verdict, judge};
+use crate::document::{Expected, Outcome, judge};
 use crate::element::bytes_of_hex;
 use crate::energy;
 use crate::measure::{self, Effort, Subject};
@@ -270,12 +270,12 @@ fn results(
     let with = Expected { name: "capture", contents: &after, is_repeatable: true };
     let runs = (&computed.first[..], &computed.again[..]);
     let judged = judge(launch, &kinds, with, runs, run::TOLERANCE);
-    Ok(match judged.verdict {
-        Verdict::NotChecked => None,
-        Verdict::Same => Some("same".to_owned()),
-        Verdict::Within => Some("within-tolerance".to_owned()),
-        Verdict::Varies => Some("varies".to_owned()),
-        Verdict::Differs => Some("differs".to_owned()),
+    Ok(match judged.outcome {
+        Outcome::NotChecked => None,
+        Outcome::Same => Some("same".to_owned()),
+        Outcome::Within => Some("within-tolerance".to_owned()),
+        Outcome::Varies => Some("varies".to_owned()),
+        Outcome::Differs => Some("differs".to_owned()),
     })
 }
 

@@ -150,10 +150,13 @@ pub(super) fn application(readings: &Readings) -> (Vec<result::CounterEnergy>, V
     (out, still)
 }
 
-/// Where readings begin that are of the second of two runs: where it was recorded anew, else half way.
+/// Where readings begin that are of the second of two runs: where it was recorded anew, which may be
+/// shortly behind its start, else half way.
 fn between(sensor: &Sensor, ended: HostNs, started: HostNs) -> HostNs {
+    let next = sensor.points.partition_point(|p| p.0 <= started);
+    let first = sensor.points.get(next).map_or(started, |p| p.0);
     let behind = sensor.starts.partition_point(|start| *start <= ended);
-    let anew = sensor.starts.get(behind).copied().filter(|start| *start <= started);
+    let anew = sensor.starts.get(behind).copied().filter(|start| *start <= first);
     anew.unwrap_or(HostNs(ended.0.midpoint(started.0)))
 }
 
@@ -254,6 +257,82 @@ mod tests {
             matches!(&still[..], [note] if note.starts_with("perf psys stood still")),
             "{still:?}"
         );
+    }
+
+    fn joules(recordings: &[Recording]) -> Vec<f64> {
+        let series = clscope_trace::sensors::Series {
+            source: "nvml:energy:0".into(),
+            name: "energy".into(),
+            quantity: Quantity::Energy,
+            ..Default::default()
+        };
+        let points = |of: &Recording| -> Vec<(HostNs, f64)> {
+            let n = (of.length + of.tail) / of.period;
+            let at = (0..=n).map(|i| of.from + of.late + i * of.period);
+            let ends = [of.from + of.late + of.length + of.tail];
+            let watts = of.watts;
+            let place = |at: i64| (HostNs(at * MS), watts * (at - of.from) as f64 * 1e-3);
+            let mut points: Vec<_> = at.chain(ends).map(place).collect();
+            points.dedup_by_key(|p| p.0);
+            points
+        };
+        let starts = recordings.iter().skip(1).map(|of| points(of)[0].0).collect();
+        let run = |of: &Recording| (HostNs(of.from * MS), HostNs((of.from + of.length) * MS));
+        let sensor = Sensor {
+            host: 0,
+            series,
+            points: recordings.iter().flat_map(points).collect(),
+            windows: Vec::new(),
+            period_ns: None,
+            starts,
+            dead: None,
+            repeats: false,
+        };
+        let readings = Readings {
+            sensors: vec![sensor],
+            application: BTreeMap::from([(0, recordings.iter().map(run).collect())]),
+            any: true,
+            ..Readings::default()
+        };
+        application(&readings).0.iter().map(|of| of.joules).collect()
+    }
+
+    const MS: i64 = 1_000_000;
+
+    /// A run, in milliseconds: when it begins, its length, when after its start its counter was read
+    /// first, how often, and for how long behind its end.
+    #[derive(Debug, Clone, Copy)]
+    struct Recording {
+        from: i64,
+        length: i64,
+        late: i64,
+        period: i64,
+        tail: i64,
+        watts: f64,
+    }
+
+    proptest::proptest! {
+        /// However close runs lie, and however seldom counters are read: all of them together took
+        /// what each took.
+        #[test]
+        fn counters_of_all_runs_say_the_sum_of_what_they_say_of_each(
+            runs in proptest::collection::vec(
+                (1_500i64..4_000, -300i64..300, 10i64..1_000, 0i64..300, 0i64..200, 50.0f64..400.0),
+                2..5,
+            )
+        ) {
+            let mut from = 1_000;
+            let mut recordings: Vec<Recording> = Vec::new();
+            for (length, late, period, tail, gap, watts) in runs {
+                // The next recording begins when this one has ended.
+                from += (-late).max(0);
+                recordings.push(Recording { from, length, late, period, tail, watts });
+                from += length + tail + late.max(0) + gap + 2;
+            }
+            let each: f64 = recordings.iter().flat_map(|of| joules(&[*of])).sum();
+            let all = joules(&recordings);
+            proptest::prop_assert!((all[0] / each - 1.0).abs() < 1e-9, "{all:?} {each}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use crate::figure::number;
 use clscope_compare::bench::{Diff, Direction, Origin, Row};
-use clscope_compare::verdict::Verdict;
+use clscope_compare::outcome::Outcome;
 use clscope_export::differences::{aligned, change_of, markdown_cell};
 use clscope_io::text::line;
 use clscope_profile::interval::Interval;
@@ -22,18 +22,18 @@ fn head(diff: &Diff) -> Vec<String> {
     let differ = diff.differences.iter();
     out.extend(differ.map(|d| format!("differs: {}: {} | {}", d.what, d.base, d.new)));
     out.extend(diff.notes.iter().map(|n| format!("note: {n}")));
-    let of = |verdict| diff.rows.iter().filter(|r| r.verdict == verdict).count();
+    let of = |outcome| diff.rows.iter().filter(|r| r.outcome == outcome).count();
     let worse = diff.rows.iter().filter(|r| r.worse).count();
     let better = diff.rows.iter().filter(|r| is_better(r)).count();
-    let changed = of(Verdict::More) + of(Verdict::Less);
+    let changed = of(Outcome::More) + of(Outcome::Less);
     let other = changed.saturating_sub(
         better + diff.rows.iter().filter(|r| r.worse && r.change.is_some()).count(),
     );
     out.push(format!(
         "{} figures are judged together: {worse} worse, {better} better, {other} changed otherwise, {} the same, {} unclear",
         diff.judged,
-        of(Verdict::Same),
-        of(Verdict::Unclear)
+        of(Outcome::Same),
+        of(Outcome::Unclear)
     ));
     out
 }
@@ -41,7 +41,7 @@ fn head(diff: &Diff) -> Vec<String> {
 fn is_better(row: &Row) -> bool {
     !row.worse
         && row.direction != Direction::Neither
-        && matches!(row.verdict, Verdict::More | Verdict::Less)
+        && matches!(row.outcome, Outcome::More | Outcome::Less)
 }
 
 fn figure(of: &[Interval]) -> String {
@@ -51,17 +51,17 @@ fn figure(of: &[Interval]) -> String {
     number(of.iter().map(|i| i.value).sum::<f64>() / of.len() as f64)
 }
 
-fn verdict(row: &Row) -> String {
-    let word = match row.verdict {
+fn outcome(row: &Row) -> String {
+    let word = match row.outcome {
         _ if row.worse => "worse",
         _ if is_better(row) => "better",
-        Verdict::More => "higher",
-        Verdict::Less => "lower",
-        Verdict::Same => "same",
-        Verdict::Unclear => "unclear: too much noise",
-        Verdict::Gone => "only in the base",
-        Verdict::Added => "only on the new side",
-        Verdict::NotJudged => "not judged",
+        Outcome::More => "higher",
+        Outcome::Less => "lower",
+        Outcome::Same => "same",
+        Outcome::Unclear => "unclear: too much noise",
+        Outcome::Gone => "only in the base",
+        Outcome::Added => "only on the new side",
+        Outcome::NotJudged => "not judged",
     };
     let limit = if row.breaks { ", OVER THE LIMIT" } else { "" };
     match &row.why {
@@ -86,7 +86,7 @@ fn compared(diff: &Diff, most: usize) -> (Vec<&Row>, usize) {
         () if r.breaks => 0,
         () if r.worse => 1,
         () if is_better(r) => 2,
-        () if matches!(r.verdict, Verdict::More | Verdict::Less) => 3,
+        () if matches!(r.outcome, Outcome::More | Outcome::Less) => 3,
         () => 4,
     };
     rows.sort_by(|a, b| rank(a).cmp(&rank(b)).then(size(b).total_cmp(&size(a))));
@@ -99,7 +99,7 @@ fn compared(diff: &Diff, most: usize) -> (Vec<&Row>, usize) {
 fn others(diff: &Diff) -> Vec<(String, Vec<String>)> {
     let mut out: Vec<(String, Vec<String>)> = Vec::new();
     for row in diff.rows.iter().filter(|r| r.change.is_none() && r.figure.is_some()) {
-        let why = verdict(row);
+        let why = outcome(row);
         match out.iter_mut().find(|(known, _)| *known == why) {
             Some((_, names)) => names.push(name(row)),
             None => out.push((why, vec![name(row)])),
@@ -112,7 +112,7 @@ fn others(diff: &Diff) -> Vec<(String, Vec<String>)> {
 fn cells(row: &Row) -> [String; 6] {
     let (base, new) = (figure(&row.base), figure(&row.new));
     let unit = row.unit.clone().unwrap_or_default();
-    [base, new, unit, change_of(row.change), name(row), verdict(row)]
+    [base, new, unit, change_of(row.change), name(row), outcome(row)]
 }
 
 /// The first figures of a list, and how many more there are.
@@ -167,7 +167,7 @@ pub fn markdown(diff: &Diff, most: usize) -> String {
     let (rows, left) = compared(diff, most);
     if !rows.is_empty() {
         out.push_str(
-            "\n| base | new | unit | change | figure | verdict |\n|---:|---:|---|---:|---|---|\n",
+            "\n| base | new | unit | change | figure | outcome |\n|---:|---:|---|---:|---|---|\n",
         );
     }
     for row in rows {

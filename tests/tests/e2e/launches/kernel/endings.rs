@@ -29,7 +29,7 @@ fn a_version_that_crashes_is_told_and_the_other_is_measured() {
         assert_eq!((&ended["who"], &ended["step"]), (&"other".into(), &"results".into()));
         // Where it ends is the runtime's matter: most end by a fault, some by what handles it.
         assert!(ended["how"].as_str().unwrap().starts_with("signal "), "{ended}");
-        assert_eq!(found["base"]["results"]["verdict"], "same");
+        assert_eq!(found["base"]["results"]["outcome"], "same");
         assert!(found["base"]["time"]["median_ns"]["value"].as_f64().unwrap() > 0.0);
         let words = ["kernel", &capture, &wild, "--sensors", "off", "--repeat", "6"];
         let ran = stage.clscope(words).run();
@@ -69,7 +69,7 @@ fn a_version_that_does_not_end_is_left_out_after_the_limit() {
     let ended = &found["ended"][0];
     assert_eq!((&ended["who"], &ended["step"]), (&"other".into(), &"results".into()));
     assert_eq!(ended["how"], "the limit of 20 s for a launch (--limit)");
-    assert_eq!(found["base"]["results"]["verdict"], "same");
+    assert_eq!(found["base"]["results"]["outcome"], "same");
     refused_by_clap(&stage, &capture, "0");
 }
 
@@ -110,7 +110,7 @@ fn a_write_behind_a_memory_is_told() {
         let behind = source(&stage, "behind.cl", &behind);
         let (found, code) = document(&stage, &capture, &[&behind]);
         let results = &found["changed"]["version"]["results"];
-        assert_eq!((code, &results["verdict"]), (4, &"same".into()), "{results:#}");
+        assert_eq!((code, &results["outcome"]), (4, &"same".into()), "{results:#}");
         let expected = json!([{"memory": 1, "arguments": ["1"], "bytes": 40}]);
         assert_eq!(results["overruns"], expected);
         assert_eq!(found["base"]["results"]["overruns"], json!([]));

@@ -30,7 +30,7 @@ fn document(stage: &Stage, capture: &str, more: &[&str]) -> (Value, i32) {
 fn same(stage: &Stage, capture: &str, memories: usize) -> Value {
     let (found, code) = document(stage, capture, &[]);
     let results = &found["base"]["results"];
-    assert_eq!(results["verdict"], "same", "{:?}: {results:#}", stage.runtime);
+    assert_eq!(results["outcome"], "same", "{:?}: {results:#}", stage.runtime);
     assert_eq!(results["memories"].as_array().unwrap().len(), memories);
     assert_eq!((code, &results["is_repeatable"]), (0, &true.into()));
     found
@@ -126,7 +126,7 @@ fn local_memory_structures_and_offsets_give_what_was_captured() {
         // Options that change the result, and groups that do.
         let (found, code) = document(&stage, &capture, &["--options", "-DGROW=11"]);
         let changed = &found["changed"]["version"];
-        assert_eq!((code, &changed["results"]["verdict"]), (3, &"differs".into()));
+        assert_eq!((code, &changed["results"]["outcome"]), (3, &"differs".into()));
         assert_eq!(changed["results"]["memories"][0]["differing"], 8);
         assert_eq!(changed["options"], "-DGROW=11");
         refused(&stage, &[&capture, "--local", "3x1"], &["no multiple of the local size 3"]);
@@ -158,7 +158,7 @@ fn intermediate_language_runs_where_it_is_taken() {
             _ => {
                 assert_eq!(same(&stage, &capture, 1)["base"]["form"], "il");
                 let (found, code) = document(&stage, &capture, &["--mix"]);
-                assert_eq!((code, &found["base"]["results"]["verdict"]), (0, &"same".into()));
+                assert_eq!((code, &found["base"]["results"]["outcome"]), (0, &"same".into()));
                 let executed = &found["base"]["mix"]["executed"];
                 assert_eq!(
                     (&executed["work_items"], &executed["language"]),
@@ -212,7 +212,7 @@ fn binaries_of_another_device_need_a_source() {
         let base = &found["base"];
         assert_eq!((code, &found["changed"]), (0, &Value::Null));
         assert_eq!(
-            (&base["results"]["verdict"], &base["program"], &base["results"]["compared_with"]),
+            (&base["results"]["outcome"], &base["program"], &base["results"]["compared_with"]),
             (&"same".into(), &"own.cl".into(), &"capture".into())
         );
         let notes = found["notes"].to_string();
@@ -241,16 +241,16 @@ fn differences_are_told_to_the_element_and_in_ulps() {
     let capture = made.write();
     let (found, code) = document(&stage, &capture, &[]);
     let results = &found["base"]["results"];
-    assert_eq!((code, &results["verdict"], &results["ulps"]), (0, &"within".into(), &3.into()));
+    assert_eq!((code, &results["outcome"], &results["ulps"]), (0, &"within".into(), &3.into()));
     let memory = &results["memories"][0];
     assert_eq!((&memory["differing"], &memory["first"][0]["element"]), (&1.into(), &10.into()));
     assert_eq!(memory["first"][0]["found"], "50.0");
     let (found, code) = document(&stage, &capture, &["--tolerance", "0"]);
-    assert_eq!((code, &found["base"]["results"]["verdict"]), (3, &"differs".into()));
+    assert_eq!((code, &found["base"]["results"]["outcome"]), (3, &"differs".into()));
     // As integers there are no ULPs, and no tolerance.
     let (found, code) = document(&stage, &capture, &["--as", "1=uint"]);
     let results = &found["base"]["results"];
-    assert_eq!((code, &results["ulps"], &results["verdict"]), (3, &Value::Null, &"differs".into()));
+    assert_eq!((code, &results["ulps"], &results["outcome"]), (3, &Value::Null, &"differs".into()));
     let text = stage.clscope(["kernel", &capture, "--sensors", "off"]).run().success().stdout;
     for part in [
         "within 3 ULPs of captured",
@@ -288,7 +288,7 @@ fn types_of_arguments_are_those_of_the_captured_source() {
         };
         let typed = off("typed.1", "kernel void", "typedef float real; kernel void");
         let results = &typed["base"]["results"];
-        assert_eq!((&results["verdict"], &results["ulps"]), (&"within".into(), &1.into()));
+        assert_eq!((&results["outcome"], &results["ulps"]), (&"within".into(), &1.into()));
         let named = "typedef float real; kernel void saxpy(global const real*x, global real * restrict y, real a)\n{";
         let own = "kernel void saxpy(global const float *x, global float *y, float a)\n{";
         let typed = off("named.1", own, named);
@@ -300,7 +300,7 @@ fn types_of_arguments_are_those_of_the_captured_source() {
         let bytes = off("macro.1", own, hidden);
         let results = &bytes["base"]["results"];
         if results["memories"][0]["element"] == "byte" {
-            assert_eq!((&results["verdict"], &results["ulps"]), (&"differs".into(), &Value::Null));
+            assert_eq!((&results["outcome"], &results["ulps"]), (&"differs".into(), &Value::Null));
             let notes = bytes["notes"].to_string();
             assert!(notes.contains("argument 1 points to is not known"), "{notes}");
         } else {
@@ -324,7 +324,7 @@ fn another_version_is_compared_with_the_captured_one() {
         let changed = &found["changed"];
         let results = &changed["version"]["results"];
         assert_eq!(
-            (code, &results["verdict"], &results["compared_with"]),
+            (code, &results["outcome"], &results["compared_with"]),
             (0, &"same".into(), &"base".into())
         );
         assert_eq!(
@@ -345,8 +345,8 @@ fn another_version_is_compared_with_the_captured_one() {
             { size_t i = get_global_id(0); volatile uint n = 0; while (n < 20000) n++; y[i] = a * x[i] + y[i]; }";
         let slow = write("slow.cl", slow);
         let (found, code) = document(&stage, &capture, &[&slow, "--fail-on", "50%"]);
-        assert_eq!((code, &found["changed"]["time_verdict"]), (3, &"more".into()), "{found:#}");
-        assert_eq!(found["changed"]["version"]["results"]["verdict"], "same");
+        assert_eq!((code, &found["changed"]["time_outcome"]), (3, &"more".into()), "{found:#}");
+        assert_eq!(found["changed"]["version"]["results"]["outcome"], "same");
         let (_, code) = document(&stage, &capture, &[&slow]);
         assert_eq!(code, 0);
         // What does not build: the compiler's words, without what moves the cursor.

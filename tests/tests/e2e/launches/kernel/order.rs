@@ -24,7 +24,7 @@ fn a_list_in_another_order_is_no_difference() {
         let backwards: Vec<u32> = (0..64).rev().collect();
         let (found, code) = captured("append.1", source, &backwards);
         assert_eq!(
-            (code, &found["base"]["results"]["verdict"]),
+            (code, &found["base"]["results"]["outcome"]),
             (0, &"varies".into()),
             "{found:#}"
         );
@@ -33,17 +33,17 @@ fn a_list_in_another_order_is_no_difference() {
         let wrong: Vec<u32> = (1..65).collect();
         let (found, code) = captured("append.2", source, &wrong);
         if found["base"]["results"]["is_repeatable"] == true {
-            assert_eq!((code, &found["base"]["results"]["verdict"]), (3, &"differs".into()));
+            assert_eq!((code, &found["base"]["results"]["outcome"]), (3, &"differs".into()));
             assert!(note(&found).contains("are not those expected"), "{found:#}");
         } else {
-            assert_eq!((code, &found["base"]["results"]["verdict"]), (0, &"varies".into()));
+            assert_eq!((code, &found["base"]["results"]["outcome"]), (0, &"varies".into()));
             assert!(note(&found).contains("not reproducible on this device"), "{found:#}");
         }
         // Without atomics no order excuses.
         let plain = "kernel void append(global uint *count, global uint *list)
             { if (get_global_id(0) == 0) count[0] = 64; list[get_global_id(0)] = get_global_id(0); }";
         let (found, code) = captured("append.3", plain, &backwards);
-        assert_eq!((code, &found["base"]["results"]["verdict"]), (3, &"differs".into()));
+        assert_eq!((code, &found["base"]["results"]["outcome"]), (3, &"differs".into()));
         assert!(!note(&found).contains("atomics"), "{found:#}");
     }
 }

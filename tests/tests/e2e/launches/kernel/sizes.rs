@@ -31,8 +31,8 @@ fn sizes_are_tried_and_compared_with_the_captured_one() {
         // All divisors of 1024 are powers of two; the captured one is not tried again.
         assert!(sizes.iter().all(|n| 1024 % n == 0 && *n != 64), "{sizes:?}");
         match found["tuned"]["best"].as_u64() {
-            Some(best) => assert_eq!(rows[best as usize]["verdict"], "less"),
-            None => assert!(rows.iter().all(|row| row["verdict"] != "less"), "{rows:#?}"),
+            Some(best) => assert_eq!(rows[best as usize]["outcome"], "less"),
+            None => assert!(rows.iter().all(|row| row["outcome"] != "less"), "{rows:#?}"),
         }
         let words = ["kernel", &capture, "--local", "fastest", "--sensors", "off", "--repeat", "8"];
         let text = stage.clscope(words).run().success().stdout;
@@ -92,7 +92,7 @@ fn other_sizes_are_judged_against_the_captured_ones() {
         let (found, code) = document(&stage, &capture, &["--global", "512"]);
         let changed = &found["changed"]["version"];
         assert_eq!((code, &changed["global"]), (3, &json!([512])));
-        assert_eq!(changed["results"]["verdict"], "differs");
+        assert_eq!(changed["results"]["outcome"], "differs");
         let memory = &changed["results"]["memories"][0];
         assert_eq!(
             (&memory["differing"], &memory["first"][0]["element"]),
@@ -101,7 +101,7 @@ fn other_sizes_are_judged_against_the_captured_ones() {
         let (found, code) = document(&stage, &capture, &["--local", "null"]);
         let changed = &found["changed"]["version"];
         assert_eq!((code, &changed["local"]), (0, &Value::Null));
-        assert_eq!(changed["results"]["verdict"], "same");
+        assert_eq!(changed["results"]["outcome"], "same");
         refused(&stage, &[&capture, "--global", "32x32"], &["--global has 2 sizes"]);
     }
 }

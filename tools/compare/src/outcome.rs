@@ -90,7 +90,7 @@ impl schemars::JsonSchema for Change {
 /// What a change is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum Outcome {
     /// Surely more than before.
     More,
     /// Surely less.
@@ -157,12 +157,12 @@ impl Change {
     }
 
     /// What it is.
-    pub fn verdict(&self) -> Verdict {
+    pub fn outcome(&self) -> Outcome {
         match () {
-            () if self.low > 0.0 && self.value >= FLOOR => Verdict::More,
-            () if self.high < 0.0 && self.value <= -FLOOR => Verdict::Less,
-            () if self.low > -0.05 && self.high < 0.05 => Verdict::Same,
-            () => Verdict::Unclear,
+            () if self.low > 0.0 && self.value >= FLOOR => Outcome::More,
+            () if self.high < 0.0 && self.value <= -FLOOR => Outcome::Less,
+            () if self.low > -0.05 && self.high < 0.05 => Outcome::Same,
+            () => Outcome::Unclear,
         }
     }
 }
@@ -181,9 +181,9 @@ mod tests {
     fn few_runs_that_differ_do_not_hide_a_tenfold_change() {
         let runs = |values: [f64; 2]| values.map(|value| Sample::own(value, 0.0));
         let worse = change(&runs([1.0, 1.02]), &runs([10.0, 10.2]), 200).unwrap();
-        assert!(worse.low.is_finite() && worse.verdict() == Verdict::More, "{worse:?}");
+        assert!(worse.low.is_finite() && worse.outcome() == Outcome::More, "{worse:?}");
         let unlike = change(&runs([1.0, 1.5]), &runs([1.2, 0.9]), 200).unwrap();
-        assert!(unlike.high.is_infinite() && unlike.verdict() == Verdict::Unclear, "{unlike:?}");
+        assert!(unlike.high.is_infinite() && unlike.outcome() == Outcome::Unclear, "{unlike:?}");
     }
 
     /// A run: each kernel's mean of `launches` durations, whose true mean differs from run to run.
@@ -215,12 +215,12 @@ mod tests {
             let of = |side: &[Vec<Sample>], k: usize| -> Vec<Sample> {
                 side.iter().map(|run| run[k]).collect()
             };
-            let verdicts: Vec<Verdict> = (0..KERNELS)
-                .map(|k| change(&of(&base, k), &of(&new, k), KERNELS).unwrap().verdict())
+            let outcomes: Vec<Outcome> = (0..KERNELS)
+                .map(|k| change(&of(&base, k), &of(&new, k), KERNELS).unwrap().outcome())
                 .collect();
-            let changed = |v: &Verdict| matches!(v, Verdict::More | Verdict::Less);
-            any += usize::from(verdicts.iter().any(changed));
-            first += usize::from(verdicts[0] == Verdict::More);
+            let changed = |v: &Outcome| matches!(v, Outcome::More | Outcome::Less);
+            any += usize::from(outcomes.iter().any(changed));
+            first += usize::from(outcomes[0] == Outcome::More);
         }
         (any as f64 / PAIRS as f64, first as f64 / PAIRS as f64)
     }
@@ -245,8 +245,8 @@ mod tests {
         assert!(change(&one, &[], 1).is_none());
         assert!(change(&one, &[Sample::own(0.0, 0.0)], 1).is_none());
         let wide = [Sample::own(1.0, 0.2)];
-        assert_eq!(change(&wide, &wide, 1).unwrap().verdict(), Verdict::Unclear);
-        assert_eq!(change(&one, &one, 1).unwrap().verdict(), Verdict::Same);
+        assert_eq!(change(&wide, &wide, 1).unwrap().outcome(), Outcome::Unclear);
+        assert_eq!(change(&one, &one, 1).unwrap().outcome(), Outcome::Same);
     }
 
     #[test]
@@ -255,7 +255,7 @@ mod tests {
         let unlike = change(&runs([1.0, 1.2]), &runs([1.1, 1.3]), 10).unwrap();
         assert!((unlike.value - (1.43f64 / 1.2).sqrt() + 1.0).abs() < 1e-12, "geometric means");
         assert!(unlike.low.is_infinite() && unlike.high.is_infinite(), "{unlike:?}");
-        assert_eq!(unlike.verdict(), Verdict::Unclear);
+        assert_eq!(unlike.outcome(), Outcome::Unclear);
         let text = serde_json::to_value(unlike).unwrap();
         assert!(text["low"].is_null() && text["high"].is_null(), "{text}");
         let alike = change(&runs([1.0, 1.001]), &runs([1.0, 1.001]), 1).unwrap();
