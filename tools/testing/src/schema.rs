@@ -106,6 +106,7 @@ pub fn text_breaches(text: &str) -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
     let schema = Known::at(&path);
     let mut found = schema.breaches(&document);
+    open_figures(&document, "", &mut found);
     // The type says only that it is text.
     let version = &schema.id;
     if document["schema"] != *version {
@@ -113,6 +114,45 @@ pub fn text_breaches(text: &str) -> Vec<String> {
     }
     found
 }
+
+/// Where a document breaks what holds for every figure: an interval is whole, with its value inside, or
+/// an end of it is null and no number stands in its place; a bound `NAME_below` stands where there is
+/// no figure `NAME`; no word judges a figure.
+fn open_figures(of: &Value, at: &str, found: &mut Vec<String>) {
+    match of {
+        Value::Object(fields) => {
+            if fields.contains_key("low") || fields.contains_key("high") {
+                let all = ["value", "low", "high", "estimated"];
+                let is_whole = all.iter().all(|name| fields.contains_key(*name));
+                let [value, low, high] =
+                    ["value", "low", "high"].map(|name| fields.get(name).and_then(Value::as_f64));
+                let below = low.zip(value).is_some_and(|(low, value)| low > value);
+                let above = high.zip(value).is_some_and(|(high, value)| high < value);
+                if !is_whole || below || above || (low == Some(0.0) && high.is_none()) {
+                    found.push(format!("{at}: {of} is no interval"));
+                }
+            }
+            for (name, bound) in fields.iter().filter(|(_, bound)| !bound.is_null()) {
+                let figure = name.strip_suffix("_below").and_then(|name| fields.get(name));
+                if figure.is_some_and(|figure| !figure.is_null()) {
+                    found.push(format!("{at}/{name}: {bound} beside a figure"));
+                }
+                if name == "verdict" || bound.as_str().is_some_and(|word| WORDS.contains(&word)) {
+                    found.push(format!("{at}/{name}: {bound} judges a figure"));
+                }
+                open_figures(bound, &format!("{at}/{name}"), found);
+            }
+        }
+        Value::Array(items) => {
+            let each = items.iter().enumerate();
+            each.for_each(|(i, of)| open_figures(of, &format!("{at}/{i}"), found));
+        }
+        _ => {}
+    }
+}
+
+/// Words that judged figures once.
+const WORDS: [&str; 5] = ["well", "weak", "only-as-sum", "not-at-all", "regressed"];
 
 fn read(path: &Path) -> Value {
     let text = std::fs::read_to_string(path)
@@ -133,7 +173,35 @@ fn without_words(of: &mut Value) {
 
 #[cfg(test)]
 mod tests {
-    use super::text_breaches;
+    use super::{open_figures, text_breaches};
+    use serde_json::json;
+
+    #[test]
+    fn figures_that_cannot_be_are_found_wherever_they_stand() {
+        let of = |low: f64, high: f64| json!({"value": 2.0, "low": low, "high": high, "estimated": true});
+        let (nan, breaches) = (f64::NAN, |figure: serde_json::Value| {
+            let mut found = Vec::new();
+            open_figures(&json!([{ "joules": figure, "joules_below": null }]), "", &mut found);
+            found.len()
+        });
+        for (low, high) in [(1.0, 3.0), (2.0, 2.0), (nan, nan), (nan, 3.0), (1.0, nan), (0.0, 3.0)]
+        {
+            assert_eq!(breaches(of(low, high)), 0, "{low} {high}");
+        }
+        for (low, high) in [(0.0, nan), (2.5, 3.0), (1.0, 1.5)] {
+            assert_eq!(breaches(of(low, high)), 1, "{low} {high}");
+        }
+        assert_eq!(breaches(json!({"value": 2.0, "low": 1.0, "high": 3.0})), 1);
+        for wrong in [
+            json!({"a": 1.0, "a_below": 2.0}),
+            json!({"verdict": "same"}),
+            json!(["x", {"is": "weak"}]),
+        ] {
+            let mut found = Vec::new();
+            open_figures(&wrong, "", &mut found);
+            assert_eq!(found.len(), 1, "{wrong}: {found:?}");
+        }
+    }
 
     #[test]
     fn documents_alone_are_checked() {

@@ -364,8 +364,19 @@ proptest! {
         together in 0usize..3,
         limit in prop::option::of(100.0f64..300.0),
         busy in 1e-3f64..10.0,
+        rest in prop::option::of((1.0f64..90.0, 0.0f64..0.5)),
     ) {
-        let mut out = DeviceEnergy::default();
+        let rest = rest.map(|(watts, half)| Interval::symmetric(watts, half * watts));
+        let mut out = DeviceEnergy {
+            floors: vec![result::Floor {
+                state: 0,
+                name: "between launches",
+                watts: rest,
+                idle_seconds: 1.0,
+                joules: None,
+            }],
+            ..DeviceEnergy::default()
+        };
         let mut all = 0.0;
         for (at, (watts, below, above, idle)) in kernels.iter().enumerate() {
             let idle = Interval::estimated(idle.min(*watts), idle.min(*watts) * 0.9, idle * 1.1);
@@ -384,6 +395,8 @@ proptest! {
                 joules_per_launch: (!in_sum).then(|| joules.times(0.1)),
                 watts: (!in_sum).then_some(watts),
                 dynamic_joules: (!in_sum).then(|| joules.minus(idle.times(busy))),
+                idle_joules: (!in_sum).then(|| idle.times(busy)),
+                plain_watts: Some(watts.value),
                 group: Some(if in_sum { 0 } else { out.groups.len() }),
                 ..Default::default()
             };
@@ -413,6 +426,8 @@ proptest! {
         for group in &out.groups {
             let (watts, idle) = (group.watts, group.idle.low / group.busy_seconds * 0.999_999);
             prop_assert!(idle <= watts.low && watts.low <= watts.value, "{group:?}");
+            let least = rest.map_or(0.0, |watts| watts.low) * 0.999_999;
+            prop_assert!(least <= watts.low, "below idle power's lower end: {rest:?} {group:?}");
             prop_assert!(watts.value <= watts.high && watts.high <= most, "{group:?}");
             prop_assert!(group.joules.relative().unwrap() <= 0.5, "{group:?}");
         }
@@ -420,6 +435,9 @@ proptest! {
             let group = class.group.map(|at| &out.groups[at]);
             prop_assert_eq!(class.joules.is_none(), class.absence.is_some());
             prop_assert_eq!(class.joules.is_none(), class.watts.is_none());
+            prop_assert_eq!(class.joules.is_none(), class.plain_watts.is_none());
+            prop_assert!(class.joules.is_none() || class.joules_per_launch_below.is_none());
+            prop_assert!(class.dynamic_joules.is_none() || class.dynamic_joules_below.is_none());
             prop_assert!(class.joules.is_none() || group.map(|g| g.joules) == class.joules);
             prop_assert!(group.is_some() || class.absence.is_some());
             let each = class.joules_per_launch_below.unwrap_or(0.0);
@@ -481,6 +499,8 @@ fn what_is_not_known_at_all_has_no_figure_anywhere() {
         "idle_joules",
         "energy_delay_joule_seconds",
         "gflop_per_joule",
+        "plain_watts",
+        "second_average_watts",
     ] {
         assert!(json.get(name).expect(name).is_null(), "{name}: {json}");
     }
