@@ -58,10 +58,16 @@ struct Written {
     evidence: Evidence,
 }
 
+impl Figure {
+    /// Value and ends, to say them as every view does.
+    pub const fn interval(self) -> Interval {
+        Interval { value: self.value, low: self.low, high: self.high, estimated: self.estimated }
+    }
+}
+
 impl From<Figure> for Written {
-    fn from(Figure { value, low, high, evidence, estimated }: Figure) -> Self {
-        let estimated = estimated || evidence == Evidence::Modelled;
-        Self { of: Interval { value, low, high, estimated }, evidence }
+    fn from(of: Figure) -> Self {
+        Self { of: of.interval(), evidence: of.evidence }
     }
 }
 

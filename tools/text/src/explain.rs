@@ -130,8 +130,7 @@ fn estimate(of: Figure) -> String {
     if !of.estimated {
         return ns(of.value);
     }
-    let end = |of: f64| if of.is_finite() { ns(of) } else { "?".to_owned() };
-    format!("~{} ({} to {})", ns(of.value), end(of.low), end(of.high))
+    format!("~{}", of.interval().in_words(ns))
 }
 
 fn render_transfers(of: &Moved, out: &mut String) {
@@ -238,7 +237,7 @@ mod tests {
         let exact = Figure::exact(2e3, Evidence::Measured);
         assert_eq!(estimate(exact), "2.00 us");
         let sampled = Figure { low: 1.5e3, estimated: true, ..exact };
-        assert_eq!(estimate(sampled), "~2.00 us (1.50 us to 2.00 us)");
+        assert_eq!(estimate(sampled), "~2.00 us +-25%");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use super::Number;
 use crate::figure::{Evidence, Figure};
+use clscope_profile::interval::Spoken;
 
 /// A sentence, and the numbers in it by themselves.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -169,10 +170,14 @@ pub(super) fn percent(share: f64) -> String {
     if p >= 9.95 || p == 0.0 { format!("{p:.0} %") } else { format!("{p:.1} %") }
 }
 
-/// The half of an interval over its value, behind the value; nothing where it has none.
+/// What stands behind a value, as in the report; nothing where that is less than a tenth of a percent.
 pub(super) fn doubt(of: Figure) -> String {
-    let side = (of.high - of.low) / 2.0 / of.value;
-    if side.is_finite() && side > 5e-4 { format!(" (+-{})", percent(side)) } else { String::new() }
+    let share = of.interval().longer() / of.value;
+    let half = match share {
+        share if !share.is_finite() || share <= 5e-4 => return String::new(),
+        share => Spoken::Within(share).plus_minus().unwrap_or_default(),
+    };
+    format!(" (+-{})", half.replace('%', " %"))
 }
 
 #[cfg(test)]
