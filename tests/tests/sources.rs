@@ -97,6 +97,21 @@ fn modules_without_unsafe_code_forbid_it() {
     assert!(found.is_empty(), "#![forbid(unsafe_code)] is missing at the head of {found:#?}");
 }
 
+/// One figure has one interval in all views: `Interval::spoken` and `Interval::longer` decide.
+#[test]
+fn no_view_makes_half_widths_of_its_own() {
+    let is_view = |path: &Path| {
+        ["text", "export", "top"]
+            .iter()
+            .any(|of| path.starts_with(root().join("tools").join(of).join("src")))
+    };
+    for (path, text) in all().iter().filter(|(path, _)| is_view(path)) {
+        for own in [".half()", ".relative()"] {
+            assert!(!text.contains(own), "{}: {own}", path.display());
+        }
+    }
+}
+
 #[test]
 fn every_source_says_what_it_owns() {
     let silent = |(path, text): &(PathBuf, String)| {

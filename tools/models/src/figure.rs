@@ -61,7 +61,8 @@ struct Written {
 impl Figure {
     /// Value and ends, to say them as every view does.
     pub const fn interval(self) -> Interval {
-        Interval { value: self.value, low: self.low, high: self.high, estimated: self.estimated }
+        let estimated = self.estimated || matches!(self.evidence, Evidence::Modelled);
+        Interval { value: self.value, low: self.low, high: self.high, estimated }
     }
 }
 

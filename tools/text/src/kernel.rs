@@ -325,7 +325,7 @@ fn table(out: &mut Page, of: &Tuned) {
             put!(out, "  {size:>12} refused: {why}");
             continue;
         }
-        let interval = row.time.as_ref().map(|t| t.median_ns).filter(|m| m.half().is_finite());
+        let interval = row.time.as_ref().map(|t| t.median_ns).filter(|m| m.longer().is_finite());
         let interval =
             interval.map_or_else(String::new, |m| format!("{} to {}", time(m.low), time(m.high)));
         let change = row.change.map_or_else(String::new, |c| format!("{:+.1} %", c.value * 100.0));
