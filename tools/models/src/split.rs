@@ -180,15 +180,20 @@ pub fn with_share(kernel: &Kernel, shares: &[Share]) -> Kernel {
 
 /// Puts shares into the rows of a report, which say that a model stands behind them.
 pub fn put_into_device(shares: &[Share], into: &mut DeviceEnergy) {
-    let floor = into.floors.first().and_then(|f| f.watts).map_or(0.0, |watts| watts.half());
+    let watts = into.floors.first().and_then(|f| f.watts);
+    let (floor, rest) = watts.map_or((0.0, 0.0), |watts| (watts.half(), watts.low));
     let mut separated = Vec::new();
     for class in into.classes.iter_mut().filter(|c| c.joules.is_none()) {
         let is_it = |s: &&Share| s.name == class.name && s.is_kernel == (class.kind == "kernel");
         let Some(share) = shares.iter().find(is_it) else { continue };
         let seconds = class.covered_seconds.max(f64::MIN_POSITIVE);
-        class.joules = Some(share.joules);
-        class.joules_per_launch = Some(share.per_launch);
-        class.watts = Some(share.joules.times(1.0 / seconds));
+        // No lower than idle power's lower end, as every row.
+        let within =
+            |of: Interval| of.within(rest * seconds / share.joules.value * of.value, of.high);
+        let joules = within(share.joules);
+        (class.joules, class.watts) = (Some(joules), Some(joules.times(1.0 / seconds)));
+        class.joules_per_launch = Some(within(share.per_launch));
+        class.joules_per_launch_below = None;
         // Where nothing above the floor is as likely, only its upper end says something.
         if share.dynamic.low > 0.0 {
             class.dynamic_joules = Some(share.dynamic);

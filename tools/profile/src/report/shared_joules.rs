@@ -56,7 +56,7 @@ fn joules_of(joules: Interval, share: Interval) -> Interval {
     let (below, above) = (share.value - share.low, share.high - share.value);
     let low = value - side(joules.value - joules.low, joules.value * below);
     let high = value + side(joules.high - joules.value, joules.value * above);
-    Interval::estimated(value, low, high)
+    Interval::estimated(value, low, high).at_least(0.0)
 }
 
 fn named(names: &[String]) -> String {
