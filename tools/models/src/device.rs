@@ -21,6 +21,7 @@ const BEFORE: &str = "clscope-device/3";
 pub const MOST_BYTES: u64 = 4 << 20;
 
 pub mod name;
+mod typical;
 
 /// A measured number.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -120,6 +121,9 @@ pub struct Device {
     /// one that its sets were measured at.
     #[serde(skip)]
     pub held: Option<f64>,
+    /// Nothing was measured: its parameters are those that devices of its kind typically have.
+    #[serde(skip)]
+    pub typical: bool,
 }
 
 /// Why a file of parameters is not used.

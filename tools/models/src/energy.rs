@@ -315,9 +315,10 @@ pub struct Component {
 pub struct AccessRates {
     /// Cycles of all components, one after the other (equation 6.8), over the clock, ns.
     pub time_ns: f64,
-    /// The sum of MaxPower x AccessRate (equations 6.4 to 6.7), W above the floor.
+    /// The sum of MaxPower x AccessRate (equations 6.4 to 6.7), W above the floor, in that time.
     pub runtime_watts: f64,
-    /// Runtime power and floor (equation 6.3) for the measured time, J.
+    /// Those of the energy model: the floor's in the measured time, runtime power's in `time_ns`, and
+    /// those of `left_out`.
     pub joules: f64,
     /// The largest access rate first.
     pub components: Vec<Component>,
@@ -393,7 +394,7 @@ pub fn access_rates(
     Ok(AccessRates {
         time_ns: total / hertz * 1e9,
         runtime_watts,
-        joules: (floor_watts + runtime_watts) * seconds,
+        joules: model.joules(amounts, seconds, floor_watts).0.value,
         components,
         left_out,
     })
@@ -481,8 +482,8 @@ mod tests {
         assert!(leave_one_out(&few).iter().all(Option::is_none));
     }
 
-    /// Power x time of the access-rate form is the sum of counts x MaxPower / rate, if the time is
-    /// all cycles over the clock.
+    /// Power x time of the access-rate form is the sum of counts x MaxPower / rate: the energy model's
+    /// joules, whatever the launch took.
     #[test]
     fn access_rates_and_joules_are_one_model() {
         let joules = |j: f64| Term { joules: Interval::estimated(j, j, j) };
@@ -504,14 +505,16 @@ mod tests {
         let of = access_rates(&device, &amounts, 20e-6, 20.0).unwrap();
         assert!((of.time_ns - 20e3).abs() < 1e-3, "{of:?}");
         assert!(of.components.iter().all(|c| (c.access_rate - 0.5).abs() < 1e-9), "{of:?}");
-        // 1 W and 5 W while busy.
+        // 1 W and 5 W while busy; what has no rate has joules all the same.
         assert!((of.runtime_watts - 3.0).abs() < 1e-9, "{of:?}");
-        let sum = 20.0 * 20e-6 + 5e6 * 2e-12 + 1e6 * 5e-11;
-        assert!((of.joules / sum - 1.0).abs() < 1e-9, "{of:?}");
         assert_eq!(of.left_out, ["caches"]);
-        // With another time than all cycles the power stays, and the joules do not.
-        let longer = access_rates(&device, &amounts, 40e-6, 20.0).unwrap();
-        assert!((longer.joules / of.joules - 2.0).abs() < 1e-9, "{longer:?}");
+        for seconds in [10e-6, 20e-6, 40e-6] {
+            let of = access_rates(&device, &amounts, seconds, 20.0).unwrap();
+            let above = of.runtime_watts * of.time_ns * 1e-9 + 7.0 * 1e-9;
+            assert!((of.joules / (20.0 * seconds + above) - 1.0).abs() < 1e-9, "{of:?}");
+            let model = device.energy.as_ref().unwrap();
+            assert_eq!(of.joules, model.joules(&amounts, seconds, 20.0).0.value);
+        }
         assert!(access_rates(&device, &[0.0; N], 1.0, 20.0).is_err());
     }
 

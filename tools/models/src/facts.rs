@@ -111,6 +111,8 @@ pub struct OnDevice {
     pub driver: String,
     /// CL_PLATFORM_NAME.
     pub platform: String,
+    /// Whether it is a CPU.
+    pub is_cpu: bool,
     /// CL_DEVICE_MAX_COMPUTE_UNITS.
     pub compute_units: Option<u32>,
     /// CL_DEVICE_MAX_CLOCK_FREQUENCY, MHz.
@@ -204,6 +206,7 @@ pub fn by_device(view: &View<'_>) -> Result<Vec<OnDevice>, ReadingsError> {
             on.name = name;
             on.model.clone_from(&device.name);
             on.driver.clone_from(&device.driver);
+            on.is_cpu = device.is_cpu();
             on.compute_units = (device.compute_units > 0).then_some(device.compute_units);
             on.clock_mhz = (device.clock_mhz > 0).then_some(device.clock_mhz);
             on.platform =

@@ -10,9 +10,12 @@ use crate::figure::{Evidence, Figure, Missing};
 use crate::kernel::{Kernel, scaled};
 use crate::latency;
 use crate::roofline::{Bound, Bounds, Resource, bounds, dominant, likely};
-use crate::waves;
 use serde::Serialize;
 use std::collections::BTreeMap;
+
+mod groups;
+
+use groups::{in_waves, in_whole_groups};
 
 /// What is to be different.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -97,16 +100,6 @@ pub struct Prediction {
     pub missing: Vec<Missing>,
 }
 
-/// Waves of groups on a device, where its limits are known.
-fn in_waves(kernel: &Kernel, device: Option<&Device>) -> Option<waves::Waves> {
-    let units = device.map(|d| d.compute_units).or(kernel.compute_units)?;
-    let resident = device.and_then(|d| latency::occupancy_on(d, kernel)).map_or(1, |o| o.groups);
-    let (groups, units) = (kernel.groups()?, u64::from(units));
-    // Where all fit at once, what counts is how evenly units share them.
-    let slots = if groups <= units * resident { units } else { units * resident };
-    waves::waves(groups, slots)
-}
-
 /// Lanes of the warps that groups of so many items take, over the items.
 fn lanes_taken(local: u64, lanes: u64) -> f64 {
     (local.div_ceil(lanes) * lanes) as f64 / local.max(1) as f64
@@ -189,6 +182,10 @@ fn ratio(
         let launch = bounds.by_resource(Resource::Launch).map_or(0.0, |b| b.ns.value);
         Some(likely(kernel, device, bounds)?.value - launch).filter(|ns| *ns > 0.0)
     };
+    // Groups need not take alike: the change of whole ones is between none and all of it.
+    let shared_out = work(of, after_device, after)? / work(kernel, device, before)?;
+    let (before, after) =
+        (&in_whole_groups(kernel, device, before), &in_whole_groups(of, after_device, after));
     let takes = work(of, after_device, after)?;
     let value = takes / work(kernel, device, before)?;
     let certain = new.ns.value / old.ns.value;
@@ -204,7 +201,7 @@ fn ratio(
         })
     });
     let (low, high) =
-        each.fold((value.min(certain), value.max(certain)), |(l, h), r| (l.min(r), h.max(r)));
+        each.chain([certain, shared_out]).fold((value, value), |(l, h), r| (l.min(r), h.max(r)));
     let dominant = dominant(of, after_device, after)?;
     Some((Figure::new(value, low, high, Evidence::Modelled), dominant))
 }
@@ -427,28 +424,15 @@ pub fn predict(
             ));
         }
     }
-    // The same items in other groups, of which units have one at most: what waits takes as long.
-    let units = after_device.as_ref().map_or(1, |d| u64::from(d.compute_units));
-    let one_each = change.scale.is_none()
-        && [kernel.groups(), of.groups()].into_iter().flatten().any(|groups| groups <= units);
     if let (Some(old), Some(new)) = (in_waves(kernel, device), in_waves(&of, after_device.as_ref()))
         && (old.lost - new.lost).abs() > 1e-3
-        && !one_each
+        && by_bounds.is_some()
     {
-        let by = (1.0 - old.lost) / (1.0 - new.lost);
         reasons.push(format!(
             "the last wave of groups is {:.0} % full instead of {:.0} %",
             new.last * 100.0,
             old.last * 100.0
         ));
-        // Full waves need not take alike: the change is between none and all of it.
-        time = time.product(Figure::new(by, by.min(1.0), by.max(1.0), Evidence::Modelled));
-    }
-    // More items, each with the same work, take no less time than fewer.
-    if let Some(by) = change.scale.filter(|_| !moved && change.local.is_none()) {
-        let recorded = work(measured);
-        let law = |ns: f64| if by >= 1.0 { ns.max(recorded) } else { ns.min(recorded) };
-        time = Figure { value: law(time.value), low: law(time.low), high: law(time.high), ..time };
     }
     if let Some((before, after)) = &modelled
         && let (Some(old), Some(new)) = (before.occupancy, after.occupancy)
@@ -476,7 +460,7 @@ pub fn predict(
         time = time.plus(o);
     }
     let ns = time.modelled();
-    let decide = |of: &Kernel, on: Option<&Device>, took| cause(of, on?, took).1;
+    let decide = |of: &Kernel, on: Option<&Device>, took| Some(cause(of, on?, took).1);
     let before = decide(kernel, device, measured);
     let of_change = if is_recorded(kernel, &of, device, change) { &of } else { &uncounted(&of) };
     let after = decide(of_change, after_device.as_ref(), ns);

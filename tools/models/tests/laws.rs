@@ -4,21 +4,30 @@
 #[path = "limits/rows.rs"]
 mod rows;
 
-use clscope_mix::Class;
+use clscope_mix::{Class, Tally};
 use clscope_models::device::{Device, name};
-use clscope_models::explain::{self, Explanatory, Lever, Measurement, Number, Options, Statement};
+use clscope_models::explain::{
+    self, Explanatory, Lever, Measurement, Number, Options, Statement, Sure,
+};
 use clscope_models::facts::{OnDevice, Sized, Transfers};
+use clscope_models::kernel::scaled;
 use clscope_models::predict::{Change, predict};
 use clscope_models::roofline::Resource;
 use clscope_models::{Evidence, Figure, Kernel, Missing};
 use clscope_trace::record::Direction;
-use rows::{CPUS, GPU, asked};
+use rows::{CPUS, GPU, Measured, asked};
 
 const ALL: Options<'static> = Options { least_share: 0.0, access_rates: false, wanted: &|_| true };
 
 fn explained(kernel: &Kernel, device: &Device) -> Explanatory {
     let on = OnDevice { kernels: vec![kernel.clone()], ..OnDevice::default() };
     explain::device(&on, Some(device), ALL).kernels.remove(0)
+}
+
+/// The limits of which one is built into each kernel.
+fn limits_of(text: &str) -> Vec<Vec<String>> {
+    let measured: Measured = serde_json::from_str(text).unwrap();
+    measured.kernels.into_iter().map(|row| row.limits).collect()
 }
 
 /// Every kernel on its device, as it was counted and as less of it is known.
@@ -164,6 +173,166 @@ fn text_and_document_name_the_same_next_resource() {
             assert!(!hidden || found.next.is_some() || found.limit == Some(of), "{verdict:?}");
         }
     });
+}
+
+/// Whatever is known of a kernel and its device, its time has a cause with how sure it is. What is not
+/// certain has what would decide; where not even counts are there, the second cause stands beside it.
+/// No figure comes from what nobody measured.
+#[test]
+fn a_cause_is_named_whatever_is_known() {
+    let check = |kernel: &Kernel, device: Option<&Device>, on: &OnDevice| {
+        let on = OnDevice { kernels: vec![kernel.clone()], ..on.clone() };
+        let found = explain::device(&on, device, ALL).kernels.remove(0);
+        let (limit, sure) = (found.limit.expect("a cause"), found.sure.expect("how sure"));
+        let is_counted = kernel.mix.is_some() || !kernel.busy.is_empty();
+        let is_open = sure != Sure::Certain && limit != Resource::Launch;
+        assert_eq!(found.decide.is_some(), is_open, "{found:?}");
+        assert!(is_counted || sure != Sure::Likely || found.next.is_some(), "{found:?}");
+        // Without what competes only units that rest, and launches that do nothing, are certain.
+        let alone = [Resource::Launch, Resource::IdleUnits, Resource::UnevenGroups];
+        assert!(is_counted || sure != Sure::Certain || alone.contains(&limit), "{found:?}");
+        let said = |of: Resource| of == limit || found.next.is_some_and(|next| next.resource == of);
+        assert!(!said(Resource::UnevenGroups) || kernel.longest_group.is_some(), "{found:?}");
+        if device.is_none() {
+            let figures = found.bounds.len() + usize::from(found.modelled_time_ns.is_some());
+            assert!(figures == 0 && found.levers.iter().all(|l| l.saves_ns.is_none()), "{found:?}");
+            let verdict = found.statements.iter().find(|s| s.topic == "verdict").unwrap();
+            let measured = kernel.dram_share.is_some() || kernel.groups().is_some();
+            assert!(measured || !verdict.text.contains(" %"), "{}", verdict.text);
+        }
+        found
+    };
+    for text in CPUS.iter().chain([&GPU]) {
+        let (device, _) = asked(text);
+        let on = OnDevice {
+            model: device.name.clone(),
+            platform: device.platform.clone(),
+            is_cpu: device.is_cpu(),
+            compute_units: Some(device.compute_units),
+            clock_mhz: Some(if device.is_cpu() { 2700 } else { 1980 }),
+            ..OnDevice::default()
+        };
+        let nothing = OnDevice::default();
+        let (mut all, mut right) = (0, 0);
+        let (_, kernels) = asked(text);
+        let limits = limits_of(text);
+        for (kernel, limits) in kernels.iter().zip(&limits) {
+            let by_counts = check(kernel, None, &on);
+            all += 1;
+            let name = serde_json::to_value(by_counts.limit).unwrap();
+            right += usize::from(limits.iter().any(|l| name == l.as_str()));
+        }
+        // By what devices of the kind typically do most are right: of a GPU, whose compiler keeps
+        // what is counted, more.
+        let least = if device.is_cpu() { 70 } else { 80 };
+        assert!(100 * right >= least * all, "{}: {right} of {all}", device.platform);
+        each(|kernel, device| {
+            for on in [&on, &nothing] {
+                for known in [Some(device), None] {
+                    let no_geometry = Kernel { items: None, local: None, ..kernel.clone() };
+                    for kernel in [kernel, &no_geometry] {
+                        check(kernel, known, on);
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// Few groups are certain only where more would help: one chain of results that wait for each other
+/// takes as long in any number of groups, and in as few as there are.
+#[test]
+fn few_groups_are_certain_only_where_more_would_help() {
+    let mut certain = 0;
+    for text in CPUS.iter().chain([&GPU]) {
+        let (device, kernels) = asked(text);
+        for kernel in kernels.iter().filter(|k| k.local.is_some_and(|local| local >= 64)) {
+            // The same groups, but as few as a third of the units.
+            let groups = (u64::from(device.compute_units) / 3).max(1);
+            let by = groups as f64 / kernel.groups().unwrap() as f64;
+            let change = Change { scale: Some(by), ..Change::default() };
+            let ns = predict(kernel, Some(&device), &change).unwrap().ns.value;
+            let of = Kernel {
+                items: Some(groups * kernel.local.unwrap()),
+                mix: kernel.mix.as_ref().map(|mix| scaled(mix, by)),
+                blocks: kernel.blocks.iter().map(|(b, n)| (b.clone(), n * by)).collect(),
+                footprint: kernel.footprint.map(|bytes| bytes * by),
+                time_ns: Some(Figure::exact(ns, Evidence::Measured)),
+                total_ns: Some(ns * kernel.launches as f64),
+                dram_bytes: None,
+                longest_group: None,
+                ..kernel.clone()
+            };
+            let found = explained(&of, &device);
+            if (found.limit, found.sure) != (Some(Resource::FewGroups), Some(Sure::Certain)) {
+                continue;
+            }
+            certain += 1;
+            let smaller = Change { local: Some(of.local.unwrap() / 2), ..Change::default() };
+            let spread = predict(&of, Some(&device), &smaller).unwrap().ns;
+            assert!(spread.value < 0.8 * found.time_ns.unwrap().value, "{}: {spread:?}", of.name);
+        }
+    }
+    assert!(certain > 3, "{certain}");
+}
+
+/// One launch has one energy: that of the model, in whatever form it is shown.
+#[test]
+fn a_launch_has_one_energy_in_every_form() {
+    let options = Options { access_rates: true, ..ALL };
+    let mut seen = 0;
+    let (device, kernels) = asked(GPU);
+    for kernel in kernels {
+        let on = OnDevice { kernels: vec![kernel], ..OnDevice::default() };
+        let found = explain::device(&on, Some(&device), options).kernels.remove(0);
+        let Some((rates, model)) = found.access_rates.as_ref().zip(found.modelled_joules) else {
+            continue;
+        };
+        assert!((rates.joules / model.value - 1.0).abs() < 1e-9, "{rates:?} {model:?}");
+        let joules = |s: &&Statement| s.text.contains("J a launch");
+        assert_eq!(found.statements.iter().filter(joules).count(), 1, "{found:?}");
+        seen += 1;
+    }
+    assert!(seen >= 70, "{seen}");
+}
+
+/// However the instructions of the longest group lie on its warps, the time of its longest warp is
+/// between the ends of its bound.
+#[test]
+fn the_longest_group_lasts_as_its_longest_warp() {
+    let (device, kernels) = asked(GPU);
+    let latency = device.get(name::LATENCY_ADD).unwrap().value;
+    let kernel = kernels.into_iter().find(|k| k.name == "uneven").unwrap();
+    // 4096 groups of 8 warps with 32 sums that wait for each other, and one with 100 times as many.
+    let (groups, warps, each) = (4096u64, 8u64, 32u64);
+    for shares in [
+        [1.0; 8],
+        [8.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0],
+        [4.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0],
+    ] {
+        let mut mix = kernel.mix.clone().unwrap();
+        let sums = groups * warps * each;
+        mix.classes.clear();
+        let tally =
+            Tally { threads: 32 * sums, warps: Some(sums), flop: 32 * sums, ..Tally::default() };
+        mix.classes.insert(Class::SingleArith, tally);
+        let of = Kernel {
+            mix: Some(mix),
+            blocks: Vec::new(),
+            items: Some(groups * warps * 32),
+            local: Some(warps * 32),
+            longest_group: Some(100.0),
+            ..kernel.clone()
+        };
+        let bounds = clscope_models::roofline::bounds(&of, &device);
+        let bound = bounds.by_resource(Resource::UnevenGroups).unwrap();
+        let longest = shares.iter().copied().fold(0.0, f64::max);
+        let truth = longest * 100.0 * each as f64 * latency;
+        let most = bound.most.unwrap().value;
+        let ends = 0.999 * bound.ns.value..=1.001 * most;
+        assert!(ends.contains(&truth), "{truth} of {bound:?}");
+        assert!(bound.ns.value <= most && most / bound.ns.value <= warps as f64 * 1.001);
+    }
 }
 
 /// Savings are sums over all launches, are said to be, and are no more than all of them take.

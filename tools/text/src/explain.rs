@@ -45,8 +45,9 @@ fn render_device(of: &Explained, shown: Shown, out: &mut String) {
     let forced = of.forced.as_ref().map(|of| format!("; forced: {}", line(of)));
     let forced = forced.unwrap_or_default();
     out.push_str(&format!("{} ({parameters}{forced})\n", line(&of.device)));
+    let shared = Shared::new(of);
     for kernel in &of.kernels {
-        render_kernel(kernel, shown, out);
+        render_kernel(kernel, &shared, shown, out);
     }
     if of.more_kernels > 0 && !only {
         out.push_str(&format!(
@@ -66,8 +67,76 @@ fn render_device(of: &Explained, shown: Shown, out: &mut String) {
             levers(&of.idle_levers, out);
         }
     }
-    missing(&of.missing, out);
+    shared.render(of, out);
     out.push('\n');
+}
+
+/// What is said once for all kernels of a device that it holds for: what would decide their verdicts,
+/// and what several of them lack.
+struct Shared<'e> {
+    decide: Vec<(&'e str, Vec<&'e str>)>,
+    missing: Vec<(&'e Missing, usize)>,
+}
+
+/// Names of kernels in one line.
+const NAMES: usize = 4;
+
+impl<'e> Shared<'e> {
+    fn new(of: &'e Explained) -> Self {
+        let (mut decide, mut lacks) = (Vec::<(&str, Vec<&str>)>::new(), Vec::new());
+        for kernel in &of.kernels {
+            let all = kernel.decide.as_deref();
+            for command in all {
+                match decide.iter_mut().find(|(other, _)| *other == command) {
+                    Some((_, names)) => names.push(&kernel.kernel),
+                    None => decide.push((command, vec![&kernel.kernel])),
+                }
+            }
+            for m in &kernel.missing {
+                match lacks.iter_mut().find(|(other, _)| *other == m) {
+                    Some((_, n)) => *n += 1,
+                    None => lacks.push((m, 1)),
+                }
+            }
+        }
+        lacks.retain(|(_, n)| *n > 1);
+        Self { decide, missing: lacks }
+    }
+
+    /// Whether what would give it stands beside what decides.
+    fn is_advised(&self, of: &Missing) -> bool {
+        let command = |text: &'e str| text.split('`').nth(1);
+        let own = of.remedy.split('`').nth(1);
+        own.is_some() && self.decide.iter().any(|(text, _)| command(text) == own)
+    }
+
+    /// What is left to be said of one kernel.
+    fn rest(&self, of: &[Missing]) -> Vec<Missing> {
+        let is_shared = |m: &Missing| self.missing.iter().any(|(other, _)| *other == m);
+        of.iter().filter(|m| !is_shared(m) && !self.is_advised(m)).cloned().collect()
+    }
+
+    fn render(&self, of: &Explained, out: &mut String) {
+        let before = out.len();
+        for (n, (command, names)) in self.decide.iter().enumerate() {
+            let mut of: Vec<String> =
+                names.iter().take(NAMES).map(|name| line(name).into_owned()).collect();
+            if names.len() > NAMES {
+                of.push(format!("{} more", names.len() - NAMES));
+            }
+            let heading = if n == 0 { "to decide" } else { "" };
+            put(heading, &format!("{command}: {}", of.join(", ")), out);
+        }
+        let several = self.missing.iter().filter(|(m, _)| !self.is_advised(m));
+        let several = several
+            .map(|(m, n)| Missing::new(format!("of {n} kernels: {}", m.what), m.remedy.clone()));
+        let all: Vec<Missing> =
+            several.chain(of.missing.iter().filter(|m| !self.is_advised(m)).cloned()).collect();
+        missing(&all, out);
+        if out.len() > before && !of.kernels.is_empty() {
+            out.insert(before, '\n');
+        }
+    }
 }
 
 fn ns(of: f64) -> String {
@@ -79,7 +148,8 @@ fn ns(of: f64) -> String {
     }
 }
 
-fn render_kernel(of: &Explanatory, shown: Shown, out: &mut String) {
+fn render_kernel(of: &Explanatory, shared: &Shared<'_>, shown: Shown, out: &mut String) {
+    let lacks = shared.rest(&of.missing);
     let mut head = format!("\n{}", line(&of.kernel));
     head += &format!("  {}", count(of.launches, "launch", "launches"));
     if let Some(time) = of.time_ns {
@@ -103,7 +173,7 @@ fn render_kernel(of: &Explanatory, shown: Shown, out: &mut String) {
     if shown.all {
         statements(&of.statements, out);
         levers(&of.levers, out);
-        missing(&of.missing, out);
+        missing(&lacks, out);
         return;
     }
     let first: Vec<Statement> =
@@ -111,7 +181,7 @@ fn render_kernel(of: &Explanatory, shown: Shown, out: &mut String) {
     let mut text = String::new();
     statements(&first, &mut text);
     levers(&of.levers[..of.levers.len().min(FEW)], &mut text);
-    missing(&of.missing[..of.missing.len().min(FEW)], &mut text);
+    missing(&lacks[..lacks.len().min(FEW)], &mut text);
     let text = wrapped(&text, shown.width);
     // The head has two lines, the hint one.
     let lines: Vec<&str> = text.lines().collect();
@@ -120,7 +190,7 @@ fn render_kernel(of: &Explanatory, shown: Shown, out: &mut String) {
         out.push_str(line);
         out.push('\n');
     }
-    if kept < lines.len() || of.missing.len() > FEW || of.levers.len() > FEW {
+    if kept < lines.len() || lacks.len() > FEW || of.levers.len() > FEW {
         put("", "more with --all", out);
     }
 }
@@ -151,15 +221,10 @@ fn statements(of: &[Statement], out: &mut String) {
         // The conclusion stands out; a heading is written once.
         let heading = match s.topic {
             "verdict" => "=>",
-            "decide" => "to decide",
             topic if topic == last => "",
             topic => topic,
         };
-        // A command rests on nothing.
-        let evidence = match s.topic {
-            "decide" => String::new(),
-            _ => format!(" [{}]", s.evidence.name()),
-        };
+        let evidence = format!(" [{}]", s.evidence.name());
         put(heading, &format!("{}{evidence}", s.text), out);
         last = s.topic;
     }
@@ -223,13 +288,59 @@ mod tests {
         of.kernels[0].missing = vec![Missing::new("a", "b"); 9];
         let render = |all| {
             let mut out = String::new();
-            render_kernel(&of.kernels[0], Shown { all, only_kernels: true, width: 100 }, &mut out);
+            let shared = Shared::new(&of);
+            render_kernel(
+                &of.kernels[0],
+                &shared,
+                Shown { all, only_kernels: true, width: 100 },
+                &mut out,
+            );
             wrapped(&out, 100)
         };
         let (few, all) = (render(false), render(true));
         assert!(few.lines().count() <= LINES && few.contains("--all"), "{few}");
         assert!(!few.contains("bounds") && all.contains("bounds"), "{all}");
         assert!(all.lines().count() > 80 && !all.contains("--all"), "{all}");
+    }
+
+    /// A command is written once, however many kernels need it, and names them.
+    #[test]
+    fn a_command_is_said_once_for_all_kernels_that_need_it() {
+        for n in [1usize, 2, 5, 9] {
+            let kernels = (0..n).map(|k| Kernel {
+                name: format!("kernel{k}"),
+                launches: 1,
+                total_ns: Some(1e9),
+                time_ns: Some(Figure::exact(1e9, Evidence::Measured)),
+                ..Kernel::default()
+            });
+            let on = OnDevice {
+                name: "d".to_owned(),
+                kernels: kernels.collect(),
+                ..OnDevice::default()
+            };
+            let options = Options { least_share: 0.0, access_rates: false, wanted: &|_| true };
+            let devices = vec![clscope_models::explain::device(&on, None, options)];
+            assert!(devices[0].kernels.iter().all(|k| k.limit.is_some() && k.decide.is_some()));
+            let of = Explanation {
+                schema: "",
+                traces: Vec::new(),
+                display_names: Default::default(),
+                devices,
+            };
+            for all in [false, true] {
+                let text = render(&of, Shown { all, only_kernels: false, width: 1000 });
+                for command in ["clscope record --mix`", "clscope bench model`"] {
+                    assert_eq!(text.matches(command).count(), 1, "{text}");
+                }
+                let line = text.lines().find(|l| l.contains("--mix`")).unwrap();
+                assert!(line.contains("to decide") && line.contains("kernel0"), "{text}");
+                assert_eq!(line.contains(" more"), n > NAMES, "{text}");
+                let lacks: Vec<&str> =
+                    text.lines().filter(|l| l.contains("joules of a launch")).collect();
+                assert_eq!(lacks.len(), 1, "{text}");
+            }
+        }
     }
 
     #[test]

@@ -129,11 +129,10 @@ pub(super) fn access_rates(of: &Kernel, device: Option<&Device>, out: &mut Expla
         format!("; without a measured rate or joules, left out: {}", found.left_out.join(", "))
     };
     let text = format!(
-        "all cycles one after another take {} of {}; {:.0} W above idle, {} a launch: {}{left_out}",
+        "all cycles one after another take {} of {}, at {:.0} W above idle: {}{left_out}",
         time(found.time_ns),
         time(took),
         found.runtime_watts,
-        joules(found.joules),
         parts.join(", ")
     );
     out.statements.push(Statement::new("rates", Evidence::Modelled, text));

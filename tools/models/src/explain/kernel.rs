@@ -15,7 +15,13 @@ use crate::roofline::{Bounds, Resource, bounds};
 use crate::waves;
 use clscope_mix::{SECTOR as PIECE, Space};
 
-pub(super) fn explain(of: &Kernel, device: Option<&Device>, share: Option<f64>) -> Explanatory {
+/// Without the device's parameters its verdict is by those of `typical`.
+pub(super) fn explain(
+    of: &Kernel,
+    device: Option<&Device>,
+    typical: &Device,
+    share: Option<f64>,
+) -> Explanatory {
     let of = &device.map_or_else(|| of.clone(), |d| of.clone().on(d));
     let mut out = Explanatory {
         kernel: of.name.clone(),
@@ -57,8 +63,9 @@ pub(super) fn explain(of: &Kernel, device: Option<&Device>, share: Option<f64>) 
             ));
             device.map(|d| bounds(of, d))
         }
-        (None, _) => {
+        (None, Some(took)) => {
             out.missing.extend(of.counted().err());
+            verdict::explain(of, typical, took, &mut out);
             None
         }
     };

@@ -86,14 +86,13 @@ pub(super) fn untimed(is_held: bool, what: &str) -> Missing {
     }
 }
 
-/// The measurement that would show best whether a resource is the limit.
-pub(super) fn deciding(
-    of: &Kernel,
-    device: Option<&Device>,
-    limit: Resource,
-) -> Option<Measurement> {
-    use Measurement::{Accesses, Gpm, Groups, Oa, Perf};
+/// The measurement that would show best whether a resource is the limit: the command, and what it
+/// shows. What counts comes before ceilings, and both before a change of the kernel.
+pub(super) fn deciding(of: &Kernel, device: &Device, limit: Resource) -> String {
+    use Measurement::{Accesses, Gpm, Groups, Mix, Oa, Perf};
     let best: &[Measurement] = match limit {
+        _ if of.mix.is_none() && of.uncounted.is_none() => &[Mix, Gpm, Oa, Perf, Accesses, Groups],
+        _ if device.typical && of.mix.is_some() => return BENCH.to_owned(),
         Resource::Atomics | Resource::LocalMemory | Resource::Cache => {
             &[Accesses, Gpm, Oa, Perf, Groups]
         }
@@ -101,9 +100,25 @@ pub(super) fn deciding(
         | Resource::Groups
         | Resource::FewGroups
         | Resource::UnevenGroups
+        | Resource::IdleUnits
         | Resource::Barriers => &[Groups, Gpm, Oa, Perf, Accesses],
         _ => &[Gpm, Oa, Perf, Accesses, Groups],
     };
-    let device = device?;
-    best.iter().copied().find(|m| !of.held.contains(m) && m.applies(of, device))
+    let left = best.iter().copied().find(|m| !of.held.contains(m) && m.applies(of, device));
+    match (left, limit) {
+        (Some(left), _) => left.sentence(),
+        _ if device.typical => BENCH.to_owned(),
+        (_, Resource::UnevenGroups | Resource::IdleUnits | Resource::FewGroups) => {
+            "without half of its groups (in the source) it takes as long, if the longest one is the limit".to_owned()
+        }
+        (_, Resource::Latency) => {
+            "with two independent items of work in each work-item (in the source) it takes less than twice as long, if it waits".to_owned()
+        }
+        (_, limit) => {
+            format!("with half of that work (in the source) it takes half as long, if {} is the limit", limit.name())
+        }
+    }
 }
+
+/// The command that measures ceilings.
+const BENCH: &str = "`clscope bench model` measures the ceilings of the device";

@@ -220,8 +220,7 @@ pub struct Explanatory {
     pub bounds: Vec<Bound>,
     /// Time of a launch as the bounds make it likely.
     pub modelled_time_ns: Option<Figure>,
-    /// The resource that the time is spent on; null only where neither operations nor bytes of the
-    /// kernel are known, its time is not, or the device was not measured.
+    /// The resource that the time is spent on; null only where the time is not known.
     pub limit: Option<Resource>,
     /// How sure that is; null where `limit` is.
     #[cfg_attr(feature = "schema", schemars(default))]
@@ -232,8 +231,8 @@ pub struct Explanatory {
     /// The resource that explains the time best after it.
     #[cfg_attr(feature = "schema", schemars(default))]
     pub next: Option<Nearest>,
-    /// The measurement that would decide where `sure` is `likely`, and that the trace does not hold;
-    /// null where it holds all that could.
+    /// What would decide where the verdict is not certain: the measurement that the trace does not
+    /// hold, or a change of the kernel where it holds all that could. Null of launching.
     #[cfg_attr(feature = "schema", schemars(default))]
     pub decide: Option<String>,
     /// Joules of a launch.
@@ -260,10 +259,11 @@ pub struct Explanatory {
 pub enum Sure {
     /// What was measured or counted needs at least 70 % of the time, whatever happens.
     Certain,
-    /// It needs at least 70 % of the time under the condition that the verdict says.
+    /// It needs at least 70 % of the time under the condition that the verdict says, or nothing else
+    /// was counted.
     Conditional,
     /// Of all resources it explains the time best, and no bound comes within 70 %, or its bound
-    /// depends on what was not counted.
+    /// depends on what was not counted or measured; `next` may be as near.
     Likely,
 }
 
@@ -341,6 +341,7 @@ pub fn device(of: &OnDevice, parameters: Option<&Device>, options: Options<'_>) 
     let share = |ns: Option<f64>| ns.filter(|_| total > 0.0).map(|ns| ns / total);
     let (mut kernels, mut more, mut more_share) = (Vec::new(), 0, 0.0);
     let (shares, apart) = parameters.map(|p| split::all(of, p)).unwrap_or_default();
+    let typical = of.typical();
     for kernel in of.kernels.iter().filter(|k| (options.wanted)(&k.name)) {
         let share = share(kernel.total_ns);
         // One whose time is not known may be any size.
@@ -350,7 +351,7 @@ pub fn device(of: &OnDevice, parameters: Option<&Device>, options: Options<'_>) 
             continue;
         }
         let kernel = &split::with_share(kernel, &shares);
-        let mut explained = kernel::explain(kernel, parameters, share);
+        let mut explained = kernel::explain(kernel, parameters, &typical, share);
         if options.access_rates {
             joules::access_rates(kernel, parameters, &mut explained);
         }

@@ -66,13 +66,14 @@ fn without_parameters_and_mix_it_says_what_geometry_and_times_tell() {
     (k.items, k.launches) = (Some(4 * 64), 1000);
     let of = device(&on(vec![k]), None, ALL);
     let found = &of.kernels[0];
-    assert_eq!(found.limit, None);
+    assert_eq!((found.limit, found.sure), (Some(Resource::Launch), Some(Sure::Likely)));
     assert!(said(found, "groups")[0].contains("4 groups for 10 compute units: 40 %"), "{found:?}");
     assert!(said(found, "launch")[0].contains("1000 launches of 5.00 us"), "{found:?}");
-    assert!(said(found, "verdict").is_empty(), "no verdict without a bound");
+    assert!(found.bounds.is_empty() && found.reached.is_none(), "no figure without a ceiling");
     assert!(found.missing.iter().any(|m| m.remedy.contains("--mix")));
     assert!(of.missing[0].remedy.contains("bench model"));
-    assert!(found.statements.iter().all(|s| s.evidence != Evidence::Modelled), "{found:?}");
+    let mut others = found.statements.iter().filter(|s| s.topic != "verdict");
+    assert!(others.all(|s| s.evidence != Evidence::Modelled), "{found:?}");
 }
 
 #[test]
@@ -148,8 +149,10 @@ fn what_starting_costs_is_no_verdict_on_work_that_nobody_counted() {
     let k = kernel("unknown", 100e3);
     let found = device(&on(vec![k.clone()]), Some(&device_file), ALL).kernels[0].clone();
     let verdict = said(&found, "verdict")[0];
-    assert!(verdict.starts_with("not known: neither operations nor bytes"), "{verdict}");
-    assert_eq!((found.limit, found.reached), (None, None));
+    assert!(verdict.starts_with("likely memory if caches served nothing: neither"), "{verdict}");
+    let next = found.next.map(|next| next.resource);
+    assert_eq!((next, found.reached), (Some(Resource::Latency), None));
+    assert!(found.decide.as_ref().is_some_and(|d| d.contains("record --mix")), "{found:?}");
     assert!(found.missing.iter().any(|m| m.remedy.contains("--mix")), "{found:?}");
     // From a quarter of its time on, launching is said, in words and as a value alike.
     let k = Kernel { time_ns: Some(measured(7e3)), items: Some(640), ..k };
@@ -529,6 +532,7 @@ fn what_counters_saw_comes_before_what_is_modelled() {
     device_file.keep_parameter("rate.fp32.add", measured(1000.0), "GFLOP/s", "test");
     let limit =
         |k: &Kernel| device(&on(vec![k.clone()]), Some(&device_file), ALL).kernels.remove(0);
+    let limit_of = |k: &Kernel| limit(k).limit;
     let modelled = limit(&k);
     assert_eq!(modelled.limit, Some(Resource::Fp32), "{modelled:?}");
     // The unit is seen to rest, and another one to be busy.
@@ -544,8 +548,13 @@ fn what_counters_saw_comes_before_what_is_modelled() {
     k.busy = [(Resource::Fp32, measured(0.02))].into();
     k.units_busy = Some(measured(0.1));
     let found = limit(&k);
-    assert_eq!(found.limit, Some(Resource::UnevenGroups), "{found:?}");
+    assert_eq!(found.limit, Some(Resource::IdleUnits), "{found:?}");
     assert!(said(&found, "verdict")[0].contains("no work for 90 % of the time"), "{found:?}");
+    // That groups are uneven is said where they were counted.
+    for (times, limit) in [(1.2, Resource::IdleUnits), (40.0, Resource::UnevenGroups)] {
+        let k = Kernel { longest_group: Some(times), ..k.clone() };
+        assert_eq!(limit_of(&k), Some(limit));
+    }
     // Memory's share says which level served the bytes, with the device's ceiling or without.
     k.mix = Some(mix(&[(Class::LoadGlobal, 2_500_000, 0, 10_000_000)]));
     (k.busy, k.units_busy) = ([].into(), None);

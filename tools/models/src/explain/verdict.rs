@@ -10,7 +10,7 @@ use super::{Explanatory, Lever, Nearest, Over, Statement, Sure};
 use crate::device::Device;
 use crate::figure::{Evidence, Figure};
 use crate::kernel::Kernel;
-use crate::roofline::{ABOVE, Bound, Bounds, Resource, bounds, likely, moving, units_used};
+use crate::roofline::{ABOVE, Bound, Bounds, LONG, Resource, bounds, likely, moving, units_used};
 
 /// From this share of the time on, a resource is what the time is spent on.
 const NEAR: f64 = 0.7;
@@ -46,19 +46,36 @@ struct Candidate {
     certain: bool,
     /// Counters saw it.
     measured: bool,
+    /// Its rate is what devices of the kind typically have: it ranks, and gives no share.
+    assumed: bool,
 }
 
 impl Candidate {
     /// What counters saw of a resource.
     fn measured(resource: Resource, share: Figure) -> Self {
         let share = within_all(share);
-        Self { resource, least: share, most: share, certain: true, measured: true }
+        Self { resource, least: share, most: share, certain: true, measured: true, assumed: false }
+    }
+
+    /// One of which nothing was counted.
+    fn uncounted(resource: Resource) -> Self {
+        let of = |value| Figure::exact(value, Evidence::Modelled);
+        Self {
+            resource,
+            least: of(0.0),
+            most: of(1.0),
+            certain: false,
+            measured: false,
+            assumed: true,
+        }
     }
 
     /// The least that it needs is most of the time, and not more than all of it.
     fn is_near(&self) -> bool {
         let waits = matches!(self.resource, Resource::Latency | Resource::UnevenGroups);
-        (self.measured || !waits) && (NEAR..=ABOVE).contains(&self.least.value)
+        let counts =
+            (self.measured || !waits) && !self.assumed && self.resource != Resource::FewGroups;
+        counts && (NEAR..=ABOVE).contains(&self.least.value)
     }
 
     /// How well it explains the time, between 0 and 1.
@@ -77,6 +94,9 @@ impl Candidate {
 
     /// In words; never more than the whole time.
     fn share(&self) -> Sentence {
+        if self.assumed {
+            return "not measured".into();
+        }
         let (least, most) = (within_all(self.least), within_all(self.most));
         match self.least.value {
             // What is asked for and does not fit into the time came from caches.
@@ -124,7 +144,8 @@ fn candidates(of: &Kernel, device: &Device, model: &Bounds, worked: Figure) -> V
             least,
             most: most.larger(least),
             certain: b.certain,
-            measured: b.resource == Resource::Memory,
+            measured: b.resource == Resource::Memory && !device.typical,
+            assumed: device.typical,
         })
     });
     // What was measured comes before what is modelled of the same unit.
@@ -143,20 +164,48 @@ fn candidates(of: &Kernel, device: &Device, model: &Bounds, worked: Figure) -> V
     let of_units = all.iter().filter(|c| c.resource.is_issued_to()).map(|c| c.least.value);
     let of_units = of_units.fold(0.0, f64::max);
     all.retain(|c| c.resource != Resource::Issue || of_units < RATHER * c.least.value);
-    // Units without work, though there are groups for all.
+    // Units without work. Whether groups are uneven is known only where they were counted.
     let rest = of.units_busy.map(|share| Figure {
         value: 1.0 - share.value,
         low: 1.0 - share.high,
         high: 1.0 - share.low,
         ..share
     });
-    if let Some(rest) = rest.filter(|rest| rest.value > UNEVEN) {
-        let too_few = units_used(of, device) < 1.0 - UNEVEN;
-        let what = if too_few { Resource::FewGroups } else { Resource::UnevenGroups };
+    let used = units_used(of, device);
+    if used < 1.0 - UNEVEN {
+        all.push(few_groups(of, device, &all, rest.map_or(1.0 - used, |rest| rest.value)));
+    } else if let Some(rest) = rest.filter(|rest| rest.value > UNEVEN) {
+        let uneven = of.longest_group.is_some_and(|times| times >= LONG);
+        let what = if uneven { Resource::UnevenGroups } else { Resource::IdleUnits };
         all.retain(|c| c.resource != Resource::UnevenGroups);
         all.push(Candidate::measured(what, rest));
     }
     all
+}
+
+/// Units without a group, as far as more groups would help. What a unit does is shared out by them;
+/// what it waits for is not, but of a CPU, whose threads run one item after another.
+fn few_groups(of: &Kernel, device: &Device, all: &[Candidate], rest: f64) -> Candidate {
+    let used = units_used(of, device);
+    let parts = device.is_cpu() && of.items > of.groups();
+    let shared = all
+        .iter()
+        .filter(|c| c.resource.is_of_a_unit() || parts && c.resource == Resource::Latency);
+    // Counters see all units; bounds are of those that have work.
+    let on_unit = |c: &Candidate| {
+        if of.busy.contains_key(&c.resource) { c.least.value / used } else { c.least.value }
+    };
+    let busy = shared.clone().map(on_unit).fold(0.0, f64::max).min(1.0);
+    let certain = shared.filter(|c| c.certain).any(|c| (NEAR..=ABOVE).contains(&on_unit(c)));
+    let figure = |value| Figure::exact(value, Evidence::Modelled);
+    Candidate {
+        resource: Resource::FewGroups,
+        least: figure(busy * rest),
+        most: figure(rest),
+        certain: certain && !device.typical,
+        measured: false,
+        assumed: device.typical,
+    }
 }
 
 /// Share of the time from which on compute units without work are worth a word.
@@ -191,12 +240,12 @@ pub struct Cause {
 
 /// The bounds of a kernel on a device, and what of them the time of a launch is spent on: the one
 /// place where that is decided, of what was measured and of what is predicted.
-pub fn cause(of: &Kernel, device: &Device, took: Figure) -> (Bounds, Option<Cause>) {
+pub fn cause(of: &Kernel, device: &Device, took: Figure) -> (Bounds, Cause) {
     let (model, cause, _) = judge(of, device, took);
     (model, cause)
 }
 
-fn judge(of: &Kernel, device: &Device, took: Figure) -> (Bounds, Option<Cause>, Vec<Statement>) {
+fn judge(of: &Kernel, device: &Device, took: Figure) -> (Bounds, Cause, Vec<Statement>) {
     let mut model = bounds(of, device);
     let worked = of.work_of(took);
     let refuted = refute(&mut model, worked);
@@ -215,14 +264,23 @@ fn judge(of: &Kernel, device: &Device, took: Figure) -> (Bounds, Option<Cause>, 
         most: b.most.unwrap_or(b.ns).over(worked),
         certain: true,
         measured: false,
+        assumed: device.typical,
     });
-    let found = launching(empty, LAUNCHING)
-        .or_else(|| few_groups(of, device))
-        .or_else(|| near(&all))
-        .or_else(|| launching(empty, 0.0))
-        .or_else(|| best(&all, enough, launch));
-    let found = found.map(|found| {
+    let found = launching(empty, LAUNCHING, device)
+        .or_else(|| too_few(of, device, &all))
+        .or_else(|| near(of, &all))
+        .or_else(|| launching(empty, 0.0, device))
+        .or_else(|| best(&all, enough, launch, device))
+        .unwrap_or_else(|| unknown(of, device));
+    let found = {
         let next = next_to(found.limit, &all, launch);
+        // Of what was not counted the usual causes are nearer than what starting takes.
+        let other = || {
+            let none = found.sure == Sure::Likely && !is_counted(of);
+            let mut others = usual(of, device).into_iter().filter(|r| *r != found.limit);
+            others.next().filter(|_| none).map(Candidate::uncounted)
+        };
+        let next = next.filter(|next| next.measured).or_else(other).or(next);
         let text = next.map(|next| {
             let name = Sentence::from("; next ").put(next.resource.name());
             name.put(": ").join(next.share())
@@ -233,12 +291,13 @@ fn judge(of: &Kernel, device: &Device, took: Figure) -> (Bounds, Option<Cause>, 
             reached: found.reached,
             next: next.map(|next| Nearest {
                 resource: next.resource,
-                share: next.least.value.min(1.0),
-                most_share: next.most.value.min(1.0),
+                // What has no ceiling may be any.
+                share: if next.assumed { 0.0 } else { next.least.value.min(1.0) },
+                most_share: if next.assumed { 1.0 } else { next.most.value.min(1.0) },
             }),
             text: found.text.join(text.unwrap_or_default()),
         }
-    });
+    };
     (model, found, refuted)
 }
 
@@ -251,32 +310,50 @@ fn next_to(limit: Resource, all: &[Candidate], launch: Option<Candidate>) -> Opt
     rest.filter(|c| !apart(c) || c.score() >= FAR).max_by(by_score)
 }
 
-/// The bounds of a kernel that was timed, with what the verdict is.
+/// What kernels spend their time on of which nothing was counted, the likelier one first: with few
+/// items a unit has nothing to hide waits with.
+fn usual(of: &Kernel, device: &Device) -> Vec<Resource> {
+    let resident = if device.is_cpu() { 1.0 } else { HIDES };
+    let units = f64::from(device.compute_units.max(1));
+    let hides = of.items.is_none_or(|items| items as f64 >= resident * units);
+    let mut all = vec![Resource::MemoryIfMissed, Resource::Latency, Resource::Issue];
+    all[..2].sort_by_key(|r| (*r == Resource::MemoryIfMissed) != hides);
+    // What memory does was measured.
+    all.retain(|r| {
+        *r != Resource::MemoryIfMissed || of.dram_share.is_none() && of.dram_bytes.is_none()
+    });
+    all
+}
+
+/// Items of a unit of a GPU that hide most waits: half of what it holds.
+const HIDES: f64 = 1024.0;
+
+/// Where nothing is known of what a launch does, or nothing of it has a ceiling.
+fn unknown(of: &Kernel, device: &Device) -> Verdict {
+    let limit = usual(of, device)[0];
+    let text = Sentence::from("likely ").put(limit.name()).put(match nothing_known(of) {
+        true => ": neither operations nor bytes were counted or stated",
+        false => ": what was counted or stated has no ceiling here, and starting it takes less",
+    });
+    Verdict { limit, sure: Sure::Likely, reached: None, text }
+}
+
+/// The bounds of a kernel that was timed, with what the verdict is. Those of a device that was not
+/// measured are none.
 pub(super) fn explain(of: &Kernel, device: &Device, took: Figure, out: &mut Explanatory) -> Bounds {
     let (model, cause, refuted) = judge(of, device, took);
-    out.statements.extend(refuted);
-    out.modelled_time_ns = likely(of, device, &model);
-    if let Some(text) = needs(&model, out.modelled_time_ns) {
-        out.statements.push(Statement::new("bounds", Evidence::Modelled, text));
+    if !device.typical {
+        out.statements.extend(refuted);
+        out.modelled_time_ns = likely(of, device, &model);
+        if let Some(text) = needs(&model, out.modelled_time_ns) {
+            out.statements.push(Statement::new("bounds", Evidence::Modelled, text));
+        }
     }
-    let Some(cause) = cause else {
-        let text = if nothing_known(of) {
-            "not known: neither operations nor bytes were counted or stated"
-        } else {
-            "not known: what was counted or stated has no ceiling here, and starting it takes less"
-        };
-        out.statements.push(Statement::new("verdict", Evidence::Modelled, text));
-        return model;
-    };
     (out.limit, out.sure) = (Some(cause.limit), Some(cause.sure));
     (out.reached, out.next) = (cause.reached, cause.next);
     out.statements.push(Statement::new("verdict", Evidence::Modelled, cause.text));
-    if cause.sure == Sure::Likely && cause.limit != Resource::Launch {
-        out.decide = deciding(of, Some(device), cause.limit).map(|m| m.sentence());
-    }
-    if let Some(decide) = &out.decide {
-        let text = decide.clone();
-        out.statements.push(Statement::new("decide", Evidence::Modelled, text));
+    if cause.sure != Sure::Certain && cause.limit != Resource::Launch {
+        out.decide = Some(deciding(of, device, cause.limit));
     }
     let work = beyond_launch(of.work_of(took), Some(device));
     levers(of, device, &model, work, cause.limit, out);
@@ -284,8 +361,13 @@ pub(super) fn explain(of: &Kernel, device: &Device, took: Figure, out: &mut Expl
 }
 
 /// A launch that does hardly more than starting, from a share of its time on.
-fn launching(empty: Option<Figure>, from: f64) -> Option<Verdict> {
+fn launching(empty: Option<Figure>, from: f64, device: &Device) -> Option<Verdict> {
     let share = within_all(empty.filter(|share| share.value >= from)?);
+    if device.typical {
+        let text = "likely launching: a launch without work typically takes as long";
+        let (limit, sure) = (Resource::Launch, Sure::Likely);
+        return Some(Verdict { limit, sure, reached: None, text: text.into() });
+    }
     let (sure, start) = match share.value >= NEAR {
         true => (Sure::Certain, "bound by launching: "),
         false => (Sure::Likely, "likely launching: "),
@@ -300,18 +382,26 @@ fn launching(empty: Option<Figure>, from: f64) -> Option<Verdict> {
     })
 }
 
-/// Units without a group are the reason before anything that the others do.
-fn few_groups(of: &Kernel, device: &Device) -> Option<Verdict> {
+/// Units without a group are the reason before anything that the others do, if more groups would
+/// share that out; for certain where what the others do was counted and takes most of the time.
+fn too_few(of: &Kernel, device: &Device, all: &[Candidate]) -> Option<Verdict> {
     let groups = of.groups()?;
     let used = units_used(of, device);
-    if used > FEW {
-        return None;
-    }
+    let few = all.iter().find(|c| c.resource == Resource::FewGroups).filter(|_| used <= FEW)?;
+    let rest = few.most.value.max(f64::MIN_POSITIVE);
+    let others = all.iter().filter(|c| c.resource != Resource::FewGroups).map(Candidate::score);
+    // What units do is not known, or is more of the time than any wait.
+    let waits = is_counted(of) && others.fold(0.0, f64::max) > few.least.value / rest;
+    let start = match few.certain {
+        true => "too few groups: ",
+        false if waits => return None,
+        false => "likely too few groups: ",
+    };
     Some(Verdict {
         limit: Resource::FewGroups,
-        sure: Sure::Certain,
+        sure: if few.certain { Sure::Certain } else { Sure::Likely },
         reached: Some(used),
-        text: Sentence::from("too few groups: ")
+        text: Sentence::from(start)
             .count(groups, "group", "groups")
             .put(" for ")
             .whole("compute units", u64::from(device.compute_units))
@@ -321,8 +411,13 @@ fn few_groups(of: &Kernel, device: &Device) -> Option<Verdict> {
     })
 }
 
+/// Whether what else could take the time was counted: a cause is certain only then.
+fn is_counted(of: &Kernel) -> bool {
+    of.mix.is_some() || !of.busy.is_empty()
+}
+
 /// The resource whose bound comes within 70 % of the time.
-fn near(all: &[Candidate]) -> Option<Verdict> {
+fn near(of: &Kernel, all: &[Candidate]) -> Option<Verdict> {
     let near = || all.iter().filter(|c| c.is_near());
     let by_least = |a: &&Candidate, b: &&Candidate| a.least.value.total_cmp(&b.least.value);
     let most = near().max_by(by_least)?;
@@ -335,7 +430,7 @@ fn near(all: &[Candidate]) -> Option<Verdict> {
             .put("memory, if it moves each buffer once: that takes ")
             .share("share", share)
             .put(" of the time; what memory moved was not counted"),
-        (resource @ (Resource::UnevenGroups | Resource::FewGroups), _) => bound
+        (resource @ (Resource::UnevenGroups | Resource::IdleUnits), _) => bound
             .put(resource.name())
             .put(": measured, compute units had no work for ")
             .share("share", share)
@@ -357,12 +452,21 @@ fn near(all: &[Candidate]) -> Option<Verdict> {
             condition.map_or_else(|| text.clone(), |c| text.clone().put(", ").put(c))
         }
     };
-    let sure = if it.certain { Sure::Certain } else { Sure::Conditional };
+    // Units without work do nothing else.
+    let idle = matches!(it.resource, Resource::UnevenGroups | Resource::IdleUnits);
+    let alone = it.certain && !idle && !is_counted(of);
+    let text = if alone { text.put("; nothing else of it was counted") } else { text };
+    let sure = if it.certain && !alone { Sure::Certain } else { Sure::Conditional };
     Some(Verdict { limit: it.resource, sure, reached: Some(share.value), text })
 }
 
 /// Where no bound comes near: what explains the time best.
-fn best(all: &[Candidate], enough: f64, launch: Option<Candidate>) -> Option<Verdict> {
+fn best(
+    all: &[Candidate],
+    enough: f64,
+    launch: Option<Candidate>,
+    device: &Device,
+) -> Option<Verdict> {
     // Starting groups goes on beside the work.
     let work = || all.iter().filter(|c| c.resource != Resource::Groups && c.score() > 0.0);
     // What cannot take most of the time is its limit only where nothing can.
@@ -371,7 +475,7 @@ fn best(all: &[Candidate], enough: f64, launch: Option<Candidate>) -> Option<Ver
     let it = it.or_else(|| work().max_by(|a, b| by_score(a, b)))?;
     if it.score() < FAR && it.most.value < enough && it.resource != Resource::Latency {
         // Launching is no limit of the work, but here the work is hardly more.
-        if let Some(launching) = launching(launch.map(|c| c.least), FAR) {
+        if let Some(launching) = launching(launch.map(|c| c.least), FAR, device) {
             return Some(launching);
         }
         let text = "likely waiting, for results or for the longest of the groups: no ceiling explains the time";
@@ -382,12 +486,19 @@ fn best(all: &[Candidate], enough: f64, launch: Option<Candidate>) -> Option<Ver
             text: text.into(),
         });
     }
-    let worst = it.resource.worst().filter(|_| it.is_wide() && it.least.value <= ABOVE);
-    let mut text = Sentence::from("likely ").put(it.resource.name()).put(": ").join(it.share());
+    let worst =
+        it.resource.worst().filter(|_| it.is_wide() && it.least.value <= ABOVE && !it.assumed);
+    let mut text =
+        Sentence::from("likely ").put(it.resource.name()).put(": ").join(match it.assumed {
+            true => {
+                "by what devices of its kind do, since no ceiling of this one was measured".into()
+            }
+            false => it.share(),
+        });
     if let Some(worst) = worst {
         text = text.put(", the most ").put(worst);
     }
-    let reached = (it.least.value <= ABOVE).then_some(it.least.value.min(1.0));
+    let reached = (it.least.value <= ABOVE && !it.assumed).then_some(it.least.value.min(1.0));
     Some(Verdict { limit: it.resource, sure: Sure::Likely, reached, text })
 }
 

@@ -275,13 +275,19 @@ fn one_warp(kernel: &Kernel, device: &Device, lead: Lead) -> Option<(f64, Figure
 }
 
 /// A group that is so many times as long as the mean ends after the others.
-const LONG: f64 = 2.0;
+pub const LONG: f64 = 2.0;
 
-/// Time of the longest group alone, ns, where it is longer than others: its warps wait as those of the
-/// others do, but nobody hides it.
-fn longest_group(kernel: &Kernel, device: &Device) -> Option<Figure> {
+/// Time of the longest group alone, ns, where it is longer than others, and at most: nobody hides what
+/// its warps wait for. Its longest warp takes what the mean of its warps does or more, up to all of
+/// the group's instructions. A thread of a CPU runs its items one after another.
+fn longest_group(kernel: &Kernel, device: &Device) -> Option<(Figure, Option<Figure>)> {
     let times = kernel.longest_group.filter(|times| *times >= LONG)?;
-    Some(one_warp(kernel, device, Lead::Anywhere)?.1.times(times))
+    let mean = one_warp(kernel, device, Lead::Anywhere)?.1.times(times);
+    let warps = kernel.local?.div_ceil(u64::from(device.lanes.unwrap_or(1).max(1)));
+    Some(match device.is_cpu() {
+        true => (mean.times((warps as f64 / at_once(kernel, device)).max(1.0)), None),
+        false => (mean, Some(mean.times(warps as f64)).filter(|_| warps > 1)),
+    })
 }
 
 /// Time of waiting with the warps that fit, ns.
@@ -293,7 +299,7 @@ fn waiting(
 ) -> Option<Figure> {
     let (warps, one) = one_warp(kernel, device, lead)?;
     let lanes = u64::from(device.lanes.unwrap_or(1).max(1));
-    let units = f64::from(device.compute_units.max(1));
+    let units = f64::from(device.compute_units.max(1)) * units_used(kernel, device);
     // Limits of devices that are not known are taken to hold all.
     let most = match occupancy {
         Some(occupancy) => occupancy.warps as f64,
@@ -484,13 +490,17 @@ pub fn bounds(kernel: &Kernel, device: &Device) -> Bounds {
     let wait = |lead| waiting(kernel, device, occupancy, lead);
     // Of a CPU loads may lead to memory, and all may take longer beside an addition.
     let most = wait(Lead::Far).filter(|_| device.is_cpu()).map(|far| far.times(CYCLES[0] / FEWEST));
+    let (longest, longest_most) = longest_group(kernel, device).unzip();
     let waits = [
         (Resource::Latency, wait(Lead::Anywhere), most),
-        (Resource::UnevenGroups, longest_group(kernel, device), None),
+        (Resource::UnevenGroups, longest, longest_most.flatten()),
     ];
     for (resource, wait, most) in waits {
         let Some(wait) = wait else { continue };
-        let (ns, likely) = (wait.modelled(), dependent * wait.value);
+        // How the instructions of the longest group lie on its warps is not known.
+        let open = most.filter(|_| resource == Resource::UnevenGroups);
+        let likely = open.map_or(wait.value, |most| (wait.value * most.value).sqrt());
+        let (ns, likely) = (wait.modelled(), dependent * likely);
         found.out.bounds.push(Bound { resource, ns, likely, most, certain: false });
     }
     let mut out = found.out;

@@ -17,6 +17,8 @@ pub enum Resource {
     FewGroups,
     /// Compute units that wait for groups which take longer than others.
     UnevenGroups,
+    /// Compute units that have no work, for whatever reason.
+    IdleUnits,
     /// Issuing instructions.
     Issue,
     /// Arithmetic and logic on integers.
@@ -82,6 +84,20 @@ impl Resource {
 }
 
 impl Resource {
+    /// Whether each compute unit has its own: what more units do side by side.
+    pub const fn is_of_a_unit(self) -> bool {
+        let own = matches!(
+            self,
+            Self::Issue
+                | Self::LocalMemory
+                | Self::PrivateMemory
+                | Self::ConstantMemory
+                | Self::Images
+                | Self::Cache
+        );
+        own || self.is_issued_to()
+    }
+
     /// In words.
     pub const fn name(self) -> &'static str {
         match self {
@@ -89,6 +105,7 @@ impl Resource {
             Self::Groups => "starting groups",
             Self::FewGroups => "too few groups",
             Self::UnevenGroups => "uneven groups",
+            Self::IdleUnits => "compute units without work",
             Self::Issue => "instruction issue",
             Self::Integer => "integer arithmetic",
             Self::IntegerMultiply => "integer multiplication",
