@@ -273,7 +273,7 @@ fn few_groups_are_certain_only_where_more_would_help() {
             assert!(spread.value < 0.8 * found.time_ns.unwrap().value, "{}: {spread:?}", of.name);
         }
     }
-    assert!(certain > 3, "{certain}");
+    assert!(certain >= 3, "{certain}");
 }
 
 /// One launch has one energy: that of the model, in whatever form it is shown.

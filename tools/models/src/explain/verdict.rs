@@ -560,7 +560,7 @@ fn levers(
     let half = (binding / 2.0).max(next).min(binding);
     let gain = worked * (1.0 - half / binding.max(1e-9)) * of.launches as f64;
     // A share of the time that is only likely is no measure of what halving it saves.
-    let is_known = out.sure != Some(Sure::Likely) && limit != Resource::Latency;
+    let is_known = out.sure != Some(Sure::Likely) && limit != Resource::Latency && !device.typical;
     let saves = (gain > 0.0 && is_known).then(|| Figure::new(gain, 0.0, gain, Evidence::Modelled));
     let lever = Lever::new(Over::launches(of.launches), Evidence::Modelled, text);
     out.levers.push(lever.saving(saves));

@@ -37,7 +37,9 @@ fn twice_the_work_takes_twice_as_long_beyond_the_launch() {
 fn a_chain_takes_as_long_beside_another_one() {
     let mut device = round();
     (device.capability, device.lanes) = (Some((9, 0)), Some(32));
-    for (key, ns) in [(name::LATENCY_MEMORY, 500.0), (name::LATENCY_LOCAL, 20.0)] {
+    let latencies =
+        [(name::LATENCY_ADD, 2.0), (name::LATENCY_MEMORY, 500.0), (name::LATENCY_LOCAL, 20.0)];
+    for (key, ns) in latencies {
         device.keep_parameter(key, Figure::exact(ns, Evidence::Measured), "ns", "test");
     }
     let load = clscope_mix::Instruction {
