@@ -85,8 +85,7 @@ impl<'e> Shared<'e> {
     fn new(of: &'e Explained) -> Self {
         let (mut decide, mut lacks) = (Vec::<(&str, Vec<&str>)>::new(), Vec::new());
         for kernel in &of.kernels {
-            let all = kernel.decide.as_deref();
-            for command in all {
+            if let Some(command) = kernel.decide.as_deref() {
                 match decide.iter_mut().find(|(other, _)| *other == command) {
                     Some((_, names)) => names.push(&kernel.kernel),
                     None => decide.push((command, vec![&kernel.kernel])),
