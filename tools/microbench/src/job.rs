@@ -6,7 +6,8 @@ use crate::source::Source;
 use std::rc::Rc;
 
 /// The element type of a variant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Scalar {
     /// 16-bit floating point.
     Half,

@@ -20,9 +20,8 @@ use std::collections::BTreeMap;
 pub const SCHEMA: &str = "clscope-bench/2";
 
 /// What became of a case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Status {
     /// It ran, and its results are right.
     Measured,
@@ -37,8 +36,7 @@ pub enum Status {
 }
 
 /// A number with unit and interval.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Figure {
     /// What it is: "rate", "bandwidth", "power", "efficiency", "energy_per_instruction"...
     pub name: String,
@@ -46,7 +44,7 @@ pub struct Figure {
     pub unit: &'static str,
     /// The value and its 95 % interval.
     #[serde(flatten)]
-    #[cfg_attr(feature = "schema", schemars(with = "crate::stats::MayBeNone"))]
+    #[schemars(with = "crate::stats::MayBeNone")]
     pub estimate: Interval,
 }
 
@@ -58,8 +56,7 @@ impl Figure {
 }
 
 /// Geometry and times of a case that ran a kernel.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Timing {
     /// Work-groups.
     pub groups: usize,
@@ -78,19 +75,17 @@ pub struct Timing {
 }
 
 /// A point of a curve.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Point {
     /// Horizontally.
     pub x: f64,
     /// Vertically.
-    #[cfg_attr(feature = "schema", schemars(with = "crate::stats::MayBeNone"))]
+    #[schemars(with = "crate::stats::MayBeNone")]
     pub y: Interval,
 }
 
 /// What one case gave along something that is not swept: time, or the values of single samples.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Series {
     /// What it is.
     pub name: String,
@@ -103,8 +98,7 @@ pub struct Series {
 }
 
 /// One case of a run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct CaseResult {
     /// Unique name, suite first.
     pub id: String,
@@ -157,8 +151,7 @@ impl CaseResult {
 }
 
 /// Something that was found out from several cases.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Finding {
     /// What, as an identifier: "structure/saw_tooth".
     pub name: String,
@@ -181,8 +174,7 @@ impl Finding {
 }
 
 /// All of a run.
-#[derive(Clone, Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct Results {
     /// [`SCHEMA`].
     pub schema: &'static str,

@@ -121,20 +121,24 @@ impl Part {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{sweep, watched};
     use super::*;
+
+    fn sweep(cases: &'static [&'static str], along: &'static [(Axis, Span)], power: bool) -> Part {
+        Part { cases, along, power, iterations: None }
+    }
 
     #[test]
     fn commands_are_those_of_the_command_line() {
-        let part = watched(
+        let part = sweep(
             &["power/float/mad/scalar"],
             &[(Axis::Blocks, Span::Rounds), (Axis::Width, Span::Numbers(&[1, 4]))],
+            true,
         );
         assert_eq!(
             part.command(),
             "clscope-lab power/float/mad/scalar --sweep blocks=U/2,U,U+1,..4U,width=1,4 --sensors always"
         );
-        let plain = sweep(&["latency/add/ilp1", "latency/stream/ilp1"], &[]);
+        let plain = sweep(&["latency/add/ilp1", "latency/stream/ilp1"], &[], false);
         assert_eq!(plain.command(), "clscope-lab latency/add/ilp1 latency/stream/ilp1");
     }
 
@@ -149,6 +153,7 @@ mod tests {
         let part = sweep(
             &["flop/private/float/fma/scalar"],
             &[(Axis::Blocks, Span::Usual), (Axis::Width, Span::Numbers(&[1, 4, 16]))],
+            false,
         );
         let at = |axis, numbers: &[usize]| Along {
             axis,

@@ -13,7 +13,8 @@ use clscope_models::hockney::{self, Link};
 use clscope_models::idle::{State, States};
 
 /// A number of the model.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Energy {
     /// Joules of a statement, by its place in [`KINDS`].
     Kind(usize),
@@ -35,7 +36,8 @@ pub enum Energy {
 }
 
 /// A part of equation 6.1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Part {
     /// What is drawn without work of the device.
     Cpu,

@@ -1,24 +1,20 @@
 //! The experiments of the reference documents, each under the name of its figure or table: what is
-//! measured for it, how it is drawn, and the numbers that the document prints. Owns the table;
-//! refuses to invent a number: where a document has a picture alone, its experiment has none.
+//! measured for it, how it is drawn, and the numbers that the document prints. Owns the form of the
+//! tables, which are in `documents/`; refuses to invent a number: where a document has a picture
+//! alone, its experiment has none.
 //!
 //! Names are `DOCUMENT/figN`, `DOCUMENT/tabN` or `DOCUMENT/secN`. Numbers are typed from the
-//! documents; one that is a quotient of two printed numbers names both.
+//! documents; one that is a quotient of two printed numbers is written as both: `"192/154"`.
 
 mod captions;
 mod command;
 mod computed;
-mod couples;
-mod duarte;
 mod energy;
 mod formula;
-mod matsentidou;
 mod measure;
 mod models;
-mod piispanen;
 mod report;
 mod session;
-mod volkov;
 
 pub use captions::{Caption, Standing, captions};
 pub use command::Ran;
@@ -33,30 +29,81 @@ pub use session::{News, SessionError, Wanted, along, measure, named, needs_devic
 use crate::sweep::Axis;
 use clscope_microbench::job::Scalar;
 use clscope_models::prior::Model;
+use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny};
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
-/// A reference document.
-#[derive(Debug, PartialEq, Eq)]
+/// A reference document, as its table in `documents/` has it.
+#[derive(Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Document {
     /// What its experiments' names begin with.
     pub key: &'static str,
     /// Author, year and title.
     pub title: &'static str,
+    /// Where its numbers come from, for those who edit the table.
+    #[serde(default, rename = "notes")]
+    _notes: IgnoredAny,
+    /// What experiments measure, by name: several share one.
+    parts: BTreeMap<&'static str, Part>,
+    /// Its experiments.
+    pub experiments: Vec<Experiment>,
+    /// Figures and tables that another experiment shows, too.
+    shown_by: BTreeMap<&'static str, &'static str>,
+    /// Those without an experiment: why, and what they show, in our words.
+    without: BTreeMap<&'static str, BTreeMap<&'static str, &'static str>>,
+}
+
+/// A list that lasts as long as the program.
+fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(of: D) -> Result<&'static [T], D::Error> {
+    Ok(Vec::leak(Vec::deserialize(of)?))
+}
+
+/// A number, or products and quotients of numbers: `"1.4*128/177.4"`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ratio(f64);
+
+impl<'de> Deserialize<'de> for Ratio {
+    fn deserialize<D: Deserializer<'de>>(of: D) -> Result<Self, D::Error> {
+        let written = serde_json::Value::deserialize(of)?;
+        let product =
+            |text: &str| text.split('*').map(str::parse::<f64>).product::<Result<f64, _>>();
+        let value = match (written.as_f64(), written.as_str()) {
+            (Some(number), _) => number,
+            (None, text) => {
+                let mut factors = text.unwrap_or_default().split('/').map(product);
+                let first = factors.next().unwrap_or(Ok(f64::NAN));
+                factors.fold(first, |all, by| Ok(all? / by?)).map_err(D::Error::custom)?
+            }
+        };
+        Ok(Self(value))
+    }
+}
+
+fn number<'de, D: Deserializer<'de>>(of: D) -> Result<f64, D::Error> {
+    Ok(Ratio::deserialize(of)?.0)
+}
+
+fn printed<'de, D: Deserializer<'de>>(of: D) -> Result<&'static [Option<f64>], D::Error> {
+    let all: Vec<Option<Ratio>> = Vec::deserialize(of)?;
+    Ok(all.into_iter().map(|n| n.map(|n| n.0)).collect::<Vec<_>>().leak())
 }
 
 /// The values of an axis.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Span {
     /// The usual ones of the device.
     Usual,
     /// These, as far as the device and the case take them.
-    Numbers(&'static [usize]),
+    Numbers(#[serde(deserialize_with = "list")] &'static [usize]),
     /// These types.
-    Types(&'static [Scalar]),
+    Types(#[serde(deserialize_with = "list")] &'static [Scalar]),
     /// Work-groups at both sides of the rounds of the compute units: few, for what takes a second
     /// at each.
     Rounds,
     /// These of a device of so many compute units; more in proportion where the device has more.
-    OfUnits(usize, &'static [usize]),
+    OfUnits(usize, #[serde(deserialize_with = "list")] &'static [usize]),
     /// Powers of two up to the compute units, and those.
     Powers,
 }
@@ -68,20 +115,26 @@ pub(crate) fn of_units(number: usize, of: usize, units: usize) -> usize {
 }
 
 /// What is measured.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
 pub struct Part {
     /// Cases: with axes the ids of cases, without parts of ids, as the command takes them.
+    #[serde(deserialize_with = "list")]
     pub cases: &'static [&'static str],
     /// Axes; none: the cases as they are.
+    #[serde(default, deserialize_with = "list")]
     pub along: &'static [(Axis, Span)],
     /// Power is watched in each.
+    #[serde(default)]
     pub power: bool,
     /// Turns of the kernels' loop, where the document says how many.
+    #[serde(default)]
     pub iterations: Option<u32>,
 }
 
 /// What stands along the horizontal axis of a curve.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum X {
     /// The axis of the sweep of this number.
     Axis(usize),
@@ -94,7 +147,8 @@ pub enum X {
 }
 
 /// How an experiment is drawn.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Draw {
     /// Curves of a figure, one for each value of the other axis and each case.
     Curves {
@@ -111,8 +165,11 @@ pub enum Draw {
         x: X,
         /// What that is called.
         label: &'static str,
-        /// Vertically, with the name of what all of them are.
-        y: (&'static str, &'static [&'static str]),
+        /// Vertically: what all of them are.
+        y: &'static str,
+        /// The figures.
+        #[serde(deserialize_with = "list")]
+        figures: &'static [&'static str],
     },
     /// A figure over work-items on a unit beside Little's law: in proportion from the fewest
     /// work-items, up to the largest that was measured (Volkov 2016, section 3.8).
@@ -121,33 +178,41 @@ pub enum Draw {
     Series,
     /// Work-items of a unit that give 90 % of the best throughput, over additions for each access,
     /// measured and by these models.
-    Needed(&'static [Model]),
+    Needed(#[serde(deserialize_with = "list")] &'static [Model]),
     /// Throughput over occupancy at each of these numbers of additions for each access (0:
-    /// accesses alone, `ALONE`: additions alone), measured and estimated by these models.
-    Estimates(&'static [usize], &'static [Model]),
+    /// accesses alone, none: additions alone), measured and estimated by these models.
+    Estimates(
+        #[serde(deserialize_with = "list")] &'static [Option<u32>],
+        #[serde(deserialize_with = "list")] &'static [Model],
+    ),
     /// The largest and smallest quotient of estimate and measurement over additions for each
     /// access, of these models.
-    Ratios(&'static [Model]),
+    Ratios(#[serde(deserialize_with = "list")] &'static [Model]),
     /// Numbers alone.
     Numbers,
 }
 
 /// Where a number of ours comes from: among the points of a part, those of a case at these values.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Pick {
     /// The figure.
     pub figure: &'static str,
     /// A part of the case's id.
+    #[serde(default)]
     pub case: &'static str,
     /// Values of axes, as `--sweep` takes them.
+    #[serde(default, deserialize_with = "list")]
     pub at: &'static [(Axis, &'static str)],
     /// Where the numbers of work-groups in `at` are those of a device of so many compute units:
     /// that number, as in [`Span::OfUnits`].
+    #[serde(default)]
     pub units: Option<usize>,
 }
 
 /// What of ours is put beside a document's number.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Ours {
     /// The largest.
     Most(Pick),
@@ -188,13 +253,14 @@ pub enum Ours {
         over: bool,
         /// Among points of so many additions for each access, or of the number nearest to it that
         /// was measured; of all without.
+        #[serde(default)]
         alpha: Option<u32>,
     },
     /// The largest share of the device's arithmetic peak, percent.
     OfPeak,
     /// At the most work-items that were measured, at so many additions for each access, as in
     /// [`Draw::Estimates`].
-    AtFull(AtFull, usize),
+    AtFull(AtFull, Option<u32>),
     /// A parameter that the models take.
     Input(Input),
     /// The largest quotient of what waves of groups give and what was measured, over numbers of
@@ -215,12 +281,10 @@ pub enum Ours {
     Nothing(&'static str),
 }
 
-/// Additions for each access where there are no accesses.
-pub(crate) const ALONE: usize = usize::MAX;
-
 /// What stands at the most work-items: GB/s of accesses alone, else additions of work-items, a
 /// cycle and unit.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum AtFull {
     /// As measured.
     Measured,
@@ -231,7 +295,8 @@ pub enum AtFull {
 }
 
 /// What of a curve of [`Draw::Needed`].
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Needed {
     /// Work-items at the fewest additions.
     Fewest,
@@ -244,7 +309,8 @@ pub enum Needed {
 }
 
 /// A parameter of the models, in cycles, or instructions a cycle and unit.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Input {
     /// Latency of an access.
     MemoryLatency,
@@ -273,9 +339,11 @@ pub enum Input {
 }
 
 /// What a number of ours is divided by before it is compared.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Per {
     /// Nothing: it is of the device.
+    #[default]
     Device,
     /// Compute units.
     Unit,
@@ -288,29 +356,36 @@ pub enum Per {
 }
 
 /// A number of a document beside ours.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Row {
     /// What it is.
     pub what: &'static str,
     /// Its unit.
+    #[serde(default)]
     pub unit: &'static str,
     /// What the document prints, a number for each of the experiment's devices.
+    #[serde(deserialize_with = "printed")]
     pub printed: &'static [Option<f64>],
     /// Ours.
     pub ours: Ours,
     /// Ours in the document's unit: times this,
+    #[serde(default = "once", deserialize_with = "number")]
     pub times: f64,
     /// and divided by this.
+    #[serde(default)]
     pub per: Per,
 }
 
 /// How an experiment is made again.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum How {
     /// By measuring.
     Measure {
-        /// What.
-        parts: &'static [Part],
+        /// What, by the names that the document's table gives.
+        #[serde(deserialize_with = "list")]
+        parts: &'static [&'static str],
         /// How it is drawn.
         draw: Draw,
     },
@@ -321,7 +396,8 @@ pub enum How {
 }
 
 /// A figure or table of a document.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Experiment {
     /// Its name.
     pub name: &'static str,
@@ -332,102 +408,37 @@ pub struct Experiment {
     /// How it is made again.
     pub how: How,
     /// The document's devices.
+    #[serde(deserialize_with = "list")]
     pub devices: &'static [&'static str],
     /// The numbers that the document prints.
+    #[serde(deserialize_with = "list")]
     pub rows: &'static [Row],
 }
 
-/// The devices of a document, where its experiments were made.
-#[derive(Clone, Copy)]
-struct Devices(&'static [&'static str]);
-
-impl Devices {
-    const fn experiment(
-        self,
-        name: &'static str,
-        section: &'static str,
-        shows: &'static str,
-        how: How,
-        rows: &'static [Row],
-    ) -> Experiment {
-        Experiment { name, section, shows, how, devices: self.0, rows }
-    }
-
-    const fn cannot(
-        self,
-        name: &'static str,
-        section: &'static str,
-        shows: &'static str,
-        why: &'static str,
-    ) -> Experiment {
-        self.experiment(name, section, shows, How::Cannot(why), &[])
-    }
-}
-
-const fn measured(parts: &'static [Part], draw: Draw) -> How {
-    How::Measure { parts, draw }
+fn once() -> f64 {
+    1.0
 }
 
 /// The documents.
-pub const DOCUMENTS: [Document; 5] = [
-    Document {
-        key: "000",
-        title: "Duarte 2018, Performance Analysis of Intel Gen9.5 Integrated GPU Architecture (thesis)",
-    },
-    Document { key: "001", title: "Volkov 2016, Understanding Latency Hiding on GPUs" },
-    Document {
-        key: "002",
-        title: "Matsentidou, Arm Mali T-624 GPU performance characterization and modeling",
-    },
-    Document { key: "003", title: "Duarte, the paper of the Gen9.5 thesis" },
-    Document {
-        key: "004",
-        title: "Piispanen 2014, Simulating timing and energy consumption of accelerated processing",
-    },
-];
+pub static DOCUMENTS: LazyLock<[Document; 5]> = LazyLock::new(|| {
+    [
+        include_str!("documents/000.json"),
+        include_str!("documents/001.json"),
+        include_str!("documents/002.json"),
+        include_str!("documents/003.json"),
+        include_str!("documents/004.json"),
+    ]
+    .map(|table| serde_json::from_str(table).expect("a table that is built in"))
+});
 
 /// All experiments, in the order of the documents.
 pub fn all() -> impl Iterator<Item = &'static Experiment> {
-    [
-        duarte::THESIS,
-        computed::THESIS,
-        volkov::ALL,
-        volkov::kernels::ALL,
-        volkov::models::ALL,
-        computed::MODELS,
-        matsentidou::GROUPS,
-        couples::ALL,
-        matsentidou::MEMORY,
-        duarte::PAPER,
-        piispanen::ALL,
-    ]
-    .into_iter()
-    .flatten()
+    DOCUMENTS.iter().flat_map(|d| &d.experiments)
 }
-
-/// Figures and tables that another experiment shows, too.
-pub const SHOWN_BY: [(&str, &str); 16] = [
-    ("000/fig4.5", "000/fig4.4"),
-    ("001/tab3.2", "001/tab3.4"),
-    ("001/tab3.3", "001/tab3.4"),
-    ("004/fig6.5", "004/sec6.1"),
-    ("003/fig6", "003/fig5"),
-    ("003/fig7", "003/fig5"),
-    ("001/fig3.8", "001/fig3.7"),
-    ("001/fig4.5", "001/fig4.6"),
-    ("001/tab7.1", "001/fig7.7"),
-    ("001/fig3.10", "001/fig3.9"),
-    ("001/fig4.10", "001/tab4.3"),
-    ("001/fig4.13", "001/fig4.11"),
-    ("001/fig3.3", "001/fig5.1"),
-    ("001/fig5.4", "001/fig5.1"),
-    ("001/tab6.6", "001/fig6.5"),
-    ("002/fig10.5", "002/fig10.2"),
-];
 
 /// The experiment of a name, or the one that shows what it names.
 pub fn find(name: &str) -> Option<&'static Experiment> {
-    let shown = SHOWN_BY.iter().find(|(other, _)| *other == name).map_or(name, |(_, by)| by);
+    let shown = DOCUMENTS.iter().find_map(|d| d.shown_by.get(name)).map_or(name, |by| by);
     all().find(|e| e.name == shown)
 }
 
@@ -440,42 +451,11 @@ impl Experiment {
     }
 
     /// What is measured; nothing where it cannot be made again.
-    pub fn parts(&self) -> &'static [Part] {
-        match self.how {
-            How::Measure { parts, .. } => parts,
-            How::Compute(_) | How::Cannot(_) => &[],
-        }
+    pub fn parts(&self) -> Vec<&'static Part> {
+        let How::Measure { parts, .. } = self.how else { return Vec::new() };
+        let document = self.document();
+        parts.iter().map(|name| &document.parts[name]).collect()
     }
-}
-
-/// A part of one case along axes.
-const fn sweep(cases: &'static [&'static str], along: &'static [(Axis, Span)]) -> Part {
-    Part { cases, along, power: false, iterations: None }
-}
-
-/// The same with power watched.
-const fn watched(cases: &'static [&'static str], along: &'static [(Axis, Span)]) -> Part {
-    Part { power: true, ..sweep(cases, along) }
-}
-
-/// A figure anywhere in an experiment.
-const fn any(figure: &'static str) -> Pick {
-    Pick { figure, case: "", at: &[], units: None }
-}
-
-/// A figure of a case.
-const fn of(case: &'static str, figure: &'static str) -> Pick {
-    Pick { figure, case, at: &[], units: None }
-}
-
-/// A row in the unit that ours has, too.
-const fn row(
-    what: &'static str,
-    unit: &'static str,
-    printed: &'static [Option<f64>],
-    ours: Ours,
-) -> Row {
-    Row { what, unit, printed, ours, times: 1.0, per: Per::Device }
 }
 
 #[cfg(test)]
@@ -498,12 +478,13 @@ mod tests {
             }
             match e.how {
                 How::Cannot(why) | How::Compute(why) => assert!(!why.is_empty(), "{}", e.name),
-                How::Measure { parts, .. } => {
+                How::Measure { .. } => {
+                    let parts = e.parts();
                     assert!(!parts.is_empty(), "{}", e.name);
                     assert!(parts.iter().all(|p| !p.cases.is_empty() && p.along.len() <= 2));
                     // Points of equal ids would be one.
                     for (n, a) in parts.iter().enumerate() {
-                        let same = |b: &Part| {
+                        let same = |b: &&Part| {
                             b.cases == a.cases
                                 && b.along.iter().map(|x| x.0).eq(a.along.iter().map(|x| x.0))
                         };
@@ -512,10 +493,17 @@ mod tests {
                 }
             }
         }
-        for (other, by) in SHOWN_BY {
-            assert!(!seen.contains(other) && find(other).is_some_and(|e| e.name == by), "{other}");
+        for (other, by) in DOCUMENTS.iter().flat_map(|d| &d.shown_by) {
+            assert!(!seen.contains(other) && find(other).is_some_and(|e| e.name == *by), "{other}");
         }
-        assert!(DOCUMENTS.iter().all(|d| all().any(|e| e.document() == d)));
+        for d in DOCUMENTS.iter() {
+            assert!(!d.experiments.is_empty(), "{}", d.key);
+            assert!(d.experiments.iter().all(|e| e.document().key == d.key), "{}", d.key);
+            for name in d.parts.keys() {
+                let measures = |e: &Experiment| matches!(e.how, How::Measure { parts, .. } if parts.contains(name));
+                assert!(d.experiments.iter().any(measures), "{}: nothing measures {name}", d.key);
+            }
+        }
     }
 
     /// A case that is renamed, or loses an axis, would leave an experiment without points.
@@ -527,7 +515,7 @@ mod tests {
             SUITES.iter().flat_map(|s| (s.cases)(&device, &settings)).collect::<Vec<_>>()
         };
         let (quick, full) = (cases(false), cases(true));
-        for (e, part) in all().flat_map(|e| e.parts().iter().map(move |p| (e, p))) {
+        for (e, part) in all().flat_map(|e| e.parts().into_iter().map(move |p| (e, p))) {
             for name in part.cases {
                 if part.along.is_empty() {
                     assert!(quick.iter().any(|c| c.id.contains(name)), "{}: {name}", e.name);

@@ -3,7 +3,7 @@
 //! quotients; refuses to know a model: those are `clscope_models::prior` and `stations`.
 
 use super::report::{Curve, Point as Place, schedulers};
-use super::{ALONE, AtFull, Input};
+use super::{AtFull, Input};
 use crate::suite::lanes;
 use crate::sweep::{Axis, ENOUGH};
 use clscope_microbench::results::{CaseResult, Results, Status};
@@ -248,12 +248,12 @@ impl Fitted {
     }
 
     /// Points of so many additions for each access, or of the number nearest to it that was
-    /// measured: 0 are accesses alone, [`ALONE`] additions.
-    fn at(&self, alpha: usize) -> Vec<Point> {
+    /// measured: 0 are accesses alone, none additions.
+    fn at(&self, alpha: Option<u32>) -> Vec<Point> {
         match alpha {
-            0 => self.accesses.clone(),
-            ALONE => self.additions.clone(),
-            alpha => self.nearest(alpha as f64),
+            Some(0) => self.accesses.clone(),
+            None => self.additions.clone(),
+            Some(alpha) => self.nearest(f64::from(alpha)),
         }
     }
 
@@ -269,7 +269,7 @@ impl Fitted {
     ///
     /// # Errors
     /// What is not known.
-    pub fn at_full(&self, of: AtFull, alpha: usize) -> Result<f64, String> {
+    pub fn at_full(&self, of: AtFull, alpha: Option<u32>) -> Result<f64, String> {
         let points = self.at(alpha);
         let full = points
             .iter()
@@ -286,7 +286,7 @@ impl Fitted {
             AtFull::Estimate(model) => estimate(model)?,
         };
         match alpha {
-            0 => Ok(turns * self.gigabytes),
+            Some(0) => Ok(turns * self.gigabytes),
             _ if self.has_clock => Ok(self.instructions(full.alpha, turns)),
             _ => Err(NO_CLOCK.to_owned()),
         }
@@ -294,13 +294,13 @@ impl Fitted {
 
     /// Instructions a cycle and unit over occupancy at these numbers of additions for each access,
     /// or those nearest to them that were measured: measured and estimated.
-    pub fn estimates(&self, alphas: &[usize], models: &[Model]) -> Vec<Curve> {
-        let one = |alpha: &usize| {
+    pub fn estimates(&self, alphas: &[Option<u32>], models: &[Model]) -> Vec<Curve> {
+        let one = |alpha: &Option<u32>| {
             let ours = self.at(*alpha);
             let Some(measured_at) = ours.first().map(|p| p.alpha) else { return Vec::new() };
             let mix = match *alpha {
-                0 => "accesses alone".to_owned(),
-                ALONE => "additions alone".to_owned(),
+                Some(0) => "accesses alone".to_owned(),
+                None => "additions alone".to_owned(),
                 _ => format!("{measured_at} additions"),
             };
             let y = |turns: f64| self.instructions(measured_at, turns);

@@ -199,7 +199,7 @@ impl Report {
             state,
             reason: Some(reason),
             notes: Vec::new(),
-            commands: of.parts().iter().map(super::Part::command).collect(),
+            commands: of.parts().into_iter().map(super::Part::command).collect(),
             took_ns: None,
             x: None,
             y: None,
@@ -263,7 +263,7 @@ impl Report {
                 let name = y.replace('_', " ");
                 (Some(label), Some(format!("{name}, {unit}")), seen.curves(x, y))
             }
-            Draw::Figures { x, label, y: (name, figures) } => {
+            Draw::Figures { x, label, y: name, figures } => {
                 let unit = seen.cases().find_map(|c| c.figure(figures.first()?));
                 let unit = unit.map_or("", |f| f.unit);
                 let curves = figures.iter().flat_map(|figure| {
@@ -293,7 +293,7 @@ impl Report {
             Draw::Estimates(alphas, models) => {
                 let curves =
                     fitted.as_ref().map_or_else(|_| Vec::new(), |f| f.estimates(alphas, models));
-                let y = if alphas.contains(&0) { INSTRUCTIONS } else { ADDITIONS };
+                let y = if alphas.contains(&Some(0)) { INSTRUCTIONS } else { ADDITIONS };
                 (Some("warps on a compute unit"), Some(y.to_owned()), curves)
             }
             Draw::Ratios(models) => {
@@ -331,7 +331,7 @@ impl Report {
         }
         if let Some(results) = results.first() {
             let mut notes: Vec<String> =
-                of.parts().iter().filter_map(|p| changed(p, &results.device)).collect();
+                of.parts().into_iter().filter_map(|p| changed(p, &results.device)).collect();
             notes.dedup();
             out.notes = notes;
         }
@@ -352,7 +352,7 @@ impl Report {
             out.state = State::NotAvailable;
             let y = match draw {
                 Draw::Curves { y, .. } | Draw::LittlesLaw(y) => y,
-                Draw::Figures { y: (_, figures), .. } => figures.first().copied().unwrap_or(""),
+                Draw::Figures { figures, .. } => figures.first().copied().unwrap_or(""),
                 Draw::Needed(_) => "throughput",
                 _ => "",
             };

@@ -280,7 +280,7 @@ impl Session<'_> {
 fn share(left: &[&'static Experiment], known: &[Known]) -> f64 {
     let new = |part: &&Part| !known.iter().any(|k| k.part == **part);
     let parts: Vec<&Part> = left.iter().take(1).flat_map(|of| of.parts()).filter(new).collect();
-    let in_common = |of: &&&Experiment| of.parts().iter().any(|p| parts.contains(&p));
+    let in_common = |of: &&&Experiment| of.parts().iter().any(|p| parts.contains(p));
     let sharing = left.iter().filter(in_common).count().max(1);
     let measured = left.iter().filter(|of| !of.parts().is_empty()).count().max(1);
     (SHARE * sharing as f64 / measured as f64).min(1.0)

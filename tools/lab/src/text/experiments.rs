@@ -12,7 +12,7 @@ use std::time::Duration;
 /// # Errors
 /// Where it cannot be written.
 pub fn list(out: &mut impl Write) -> io::Result<()> {
-    for document in &DOCUMENTS {
+    for document in DOCUMENTS.iter() {
         writeln!(out, "{}: {}", document.key, document.title)?;
         for of in reproduce::captions(document.key) {
             let name = of.name;

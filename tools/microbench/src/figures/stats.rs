@@ -6,10 +6,8 @@ pub use clscope_profile::interval::Interval;
 use serde::Serialize;
 
 /// The schema of an interval that may have no value: a rate of no time at all has none.
-#[cfg(feature = "schema")]
 pub struct MayBeNone;
 
-#[cfg(feature = "schema")]
 impl schemars::JsonSchema for MayBeNone {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "Estimate".into()
@@ -25,11 +23,10 @@ impl schemars::JsonSchema for MayBeNone {
 }
 
 /// What repeated timing gave.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Summary {
     /// Mean of the samples that are no outliers, with its t interval.
-    #[cfg_attr(feature = "schema", schemars(with = "MayBeNone"))]
+    #[schemars(with = "MayBeNone")]
     pub mean: Interval,
     /// Median of all samples after warm-up.
     pub median: f64,

@@ -26,7 +26,8 @@ pub struct Inputs {
 }
 
 /// A model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Model {
     /// Volkov 2016, section 4.1.
     Basic,

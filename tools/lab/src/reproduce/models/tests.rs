@@ -89,7 +89,7 @@ fn a_device_of_the_basic_model_gives_its_parameters_and_the_errors_of_the_others
 #[test]
 fn curves_are_those_of_the_grid() {
     let of = fitted(perfect()).unwrap();
-    let curves = of.estimates(&[30], &[Model::Basic, Model::HongKim]);
+    let curves = of.estimates(&[Some(30)], &[Model::Basic, Model::HongKim]);
     let names: Vec<&str> = curves.iter().map(|c| c.name.as_str()).collect();
     assert_eq!(names, ["measured, 32 additions", "Volkov 2016, basic", "Hong and Kim 2009"]);
     for (a, b) in curves[0].points.iter().zip(&curves[1].points) {
@@ -116,7 +116,7 @@ fn curves_are_those_of_the_grid() {
 fn ends_of_the_grid_are_instructions_of_one_kind() {
     let of = fitted(perfect()).unwrap();
     let models = [Model::Basic, Model::HuangRoundRobin];
-    let curves = of.estimates(&[0, ALONE], &models);
+    let curves = of.estimates(&[Some(0), None], &models);
     let names: Vec<&str> = curves.iter().map(|c| c.name.as_str()).collect();
     assert_eq!(names[0], "measured, accesses alone");
     assert_eq!(names[4], "Volkov 2016, basic, additions alone");
@@ -134,16 +134,16 @@ fn ends_of_the_grid_are_instructions_of_one_kind() {
         assert!((last(n) / want - 1.0).abs() < 1e-6, "{}: {} for {want}", names[n], last(n));
     }
     // 4 units at 1 GHz, 4 bytes an item.
-    let bytes = of.at_full(AtFull::Measured, 0).unwrap();
+    let bytes = of.at_full(AtFull::Measured, Some(0)).unwrap();
     assert!((bytes / (w.memory_throughput * 32.0 * 4.0 * 4.0) - 1.0).abs() < 1e-9, "{bytes}");
-    let [measured, estimate] =
-        [AtFull::Measured, AtFull::Estimate(Model::Basic)].map(|a| of.at_full(a, 32).unwrap());
+    let [measured, estimate] = [AtFull::Measured, AtFull::Estimate(Model::Basic)]
+        .map(|a| of.at_full(a, Some(32)).unwrap());
     assert!((measured / estimate - 1.0).abs() < 1e-9 && measured > 1.0, "{measured} {estimate}");
-    let over = of.at_full(AtFull::Quotient(Model::HuangRoundRobin), ALONE).unwrap();
+    let over = of.at_full(AtFull::Quotient(Model::HuangRoundRobin), None).unwrap();
     assert!((over / (64.0 / w.add_latency / w.add_throughput) - 1.0).abs() < 1e-6, "{over}");
     let unclocked = Fitted::of(&[&results(perfect())]).unwrap();
-    assert!(unclocked.at_full(AtFull::Measured, 32).unwrap_err().contains("no clock"));
-    assert!(unclocked.at_full(AtFull::Measured, 0).unwrap() > 0.0, "bytes need none");
+    assert!(unclocked.at_full(AtFull::Measured, Some(32)).unwrap_err().contains("no clock"));
+    assert!(unclocked.at_full(AtFull::Measured, Some(0)).unwrap() > 0.0, "bytes need none");
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn quotients_do_not_depend_on_the_clock() {
     }
     // The greedy policy counts single cycles: it must be the one that needs a clock.
     let greedy = |f: &Fitted| {
-        let curves = f.estimates(&[512], &[Model::HuangGreedy]);
+        let curves = f.estimates(&[Some(512)], &[Model::HuangGreedy]);
         let last = |n: usize| curves[n].points.last().unwrap().y.value;
         last(1) / last(0)
     };

@@ -2,7 +2,7 @@
 
 use super::seen::Seen;
 use super::*;
-use crate::reproduce::{Ours, Per, Pick, find, row};
+use crate::reproduce::{Ours, Per, Pick, find};
 use crate::sweep::{Axis, Coordinate, Place as At};
 use clscope_microbench::cl::DeviceKind;
 use clscope_microbench::results::{CaseResult, Timing};
@@ -88,6 +88,10 @@ pub(in crate::reproduce) fn results(cases: Vec<CaseResult>) -> Results {
     }
 }
 
+fn row(ours: Ours) -> Row {
+    Row { what: "", unit: "", printed: &[], ours, times: 1.0, per: Per::Device }
+}
+
 const RATE: Pick = Pick { figure: "rate", case: "", at: &[], units: None };
 const WIDE: Pick = Pick { figure: "rate", case: "/mad", at: &[(Axis::Width, "4")], units: None };
 
@@ -97,7 +101,7 @@ fn ours(of: Ours, per: Per, times: f64) -> Result<f64, String> {
         cases.push(point(blocks, 1, "rate", rate));
         cases.push(point(blocks, 4, "rate", 3.0 * rate));
     }
-    let of = Row { per, times, ..row("", "", &[], of) };
+    let of = Row { per, times, ..row(of) };
     let results = results(cases);
     let none = Err("no grid".to_owned());
     Seen { results: &[&results] }.ours(&of, &none).map(|e| e.value)
@@ -152,12 +156,12 @@ fn ends_of_sweeps_are_told_as_what_they_are() {
         let seen = Seen { results: &[&results] };
         (seen.ours(&of, &Err(String::new())), seen.compared(&of))
     };
-    let level = row("", "", &[], Ours::Level(RATE));
+    let level = row(Ours::Level(RATE));
     let ended = seen(&[1, 2, 4], &[10.0, 10.1, 20.0], level).0.unwrap();
     assert_eq!((ended.low, ended.value, ended.high), (2.0, 2.0, 2.0));
     let never = seen(&[1, 2, 4], &[10.0, 10.1, 10.2], level).0.unwrap();
     assert_eq!((never.low, never.value, never.high), (4.0, 4.0, f64::INFINITY));
-    let span = row("", "", &[], Ours::Span("rate"));
+    let span = row(Ours::Span("rate"));
     let (got, compared) = seen(&[1, 132], &[10.0, 50.0], span);
     assert_eq!(got.unwrap().value, 40.0);
     assert_eq!(compared.as_deref(), Some("132 against 1"));
@@ -174,7 +178,7 @@ fn groups_are_compared_in_proportion_to_the_units() {
     let ratio = Ours::Ratio(of(&[(Axis::Blocks, "39")]), of(&[(Axis::Blocks, "38")]));
     let results = results(vec![point(76, 1, "rate", 10.0), point(78, 1, "rate", 15.0)]);
     let seen = Seen { results: &[&results] };
-    let of = row("", "", &[], ratio);
+    let of = row(ratio);
     assert_eq!(seen.ours(&of, &Err(String::new())).unwrap().value, 1.5, "4 units, twice 2");
     assert_eq!(seen.compared(&of).as_deref(), Some("78 against 76 work-groups"));
 }
@@ -236,7 +240,7 @@ fn states_follow_from_the_cases() {
 fn the_saw_tooth_is_compared_up_to_four_groups_a_unit() {
     let worst = |cases: &[CaseResult], over| {
         let results = results(cases.to_vec());
-        let of = Row { ..row("", "", &[], Ours::SawTooth { figure: "rate", over }) };
+        let of = Row { ..row(Ours::SawTooth { figure: "rate", over }) };
         Seen { results: &[&results] }.ours(&of, &Err(String::new())).map(|e| e.value)
     };
     let mut cases = Vec::new();
