@@ -79,7 +79,8 @@ pub fn explained(error: QueryError, folder: &Path, query: &str) -> Unanswered {
     match missing.as_ref().filter(is_known) {
         Some(table) => Unanswered::NotExported { folder: folder.to_owned(), table: table.clone() },
         None if missing.is_some() => {
-            Unanswered::NoTable { known: TABLES.map(|table| table.name).join(", "), source: error }
+            let names: Vec<&str> = TABLES.iter().map(|table| table.name).collect();
+            Unanswered::NoTable { known: names.join(", "), source: error }
         }
         None => {
             let line = query.lines().next().unwrap_or_default();

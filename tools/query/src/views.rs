@@ -11,7 +11,7 @@ use std::path::Path;
 /// Statements for the tables in a folder of `clscope export parquet`.
 pub fn views(folder: &Path) -> String {
     let mut out = String::new();
-    for table in &TABLES {
+    for table in TABLES.iter() {
         let files = folder.join(table.name);
         if !read::parts(folder, table.name).is_empty() {
             let glob = quoted(&format!("{}/*.parquet", literal(&files.to_string_lossy())));
@@ -39,7 +39,7 @@ pub fn views(folder: &Path) -> String {
 fn nulls(table: &Table) -> String {
     let of = table.columns.iter().map(|column| {
         let kind = match column.kind {
-            Kind::Stamp | Kind::Integer => "BIGINT",
+            Kind::Long => "BIGINT",
             Kind::Small => "INTEGER",
             Kind::Float => "FLOAT",
             Kind::Double => "DOUBLE",

@@ -28,7 +28,7 @@ pub struct Args {
 }
 
 fn parse_table(text: &str) -> Result<String, String> {
-    let names = schema::TABLES.map(|table| table.name);
+    let names: Vec<&str> = schema::TABLES.iter().map(|table| table.name).collect();
     match names.contains(&text) {
         true => Ok(text.to_owned()),
         false => Err(format!("there is no table {text:?}: there are {}", names.join(", "))),

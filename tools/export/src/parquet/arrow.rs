@@ -19,7 +19,7 @@ type Any = WIPOffset<UnionWIPOffset>;
 fn kind(out: &mut FlatBufferBuilder<'_>, kind: Kind) -> (u8, Any) {
     let begun = out.start_table();
     let name = match kind {
-        Kind::Stamp | Kind::Integer | Kind::Small => {
+        Kind::Long | Kind::Small => {
             let bits: i32 = if kind == Kind::Small { 32 } else { 64 };
             out.push_slot_always(place(0), bits);
             out.push_slot_always(place(1), true);
@@ -50,7 +50,7 @@ fn pairs(out: &mut FlatBufferBuilder<'_>, pairs: &[(&str, &str)]) -> Any {
 
 fn field(out: &mut FlatBufferBuilder<'_>, column: &Column) -> Any {
     let mut words = vec![("about", column.about)];
-    words.extend(column.unit().map(|unit| ("unit", unit)));
+    words.extend(column.unit.map(|unit| ("unit", unit)));
     let words = pairs(out, &words);
     let name = out.create_string(column.name);
     let (kind_name, kind) = kind(out, column.kind);

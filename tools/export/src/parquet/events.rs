@@ -3,7 +3,7 @@
 
 use super::folder::Folder;
 use super::part::{Cell, Part};
-use super::schema::{CALLS, COMMANDS, Table, WAITS};
+use super::schema::{Table, table};
 use crate::ExportError;
 use crate::arguments::command_name;
 use crate::power::{Power, energy_of};
@@ -60,7 +60,8 @@ impl<'t, 'a> Events<'t, 'a> {
         let mut files = Vec::new();
         for (process, name) in trace.processes.iter().zip(names) {
             let of = &process.definitions.process;
-            let mut create = |table: &'static Table| -> Result<Option<Part>, ExportError> {
+            let mut create = |kind: &str| -> Result<Option<Part>, ExportError> {
+                let table = table(kind);
                 if !wanted(table) {
                     return Ok(None);
                 }
@@ -68,9 +69,9 @@ impl<'t, 'a> Events<'t, 'a> {
                 Part::create(table, &path, group).map(Some)
             };
             files.push(Files {
-                commands: create(&COMMANDS)?,
-                calls: create(&CALLS)?,
-                waits: create(&WAITS)?,
+                commands: create("commands")?,
+                calls: create("calls")?,
+                waits: create("waits")?,
             });
         }
         let origin = trace.origin();

@@ -202,19 +202,20 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parquet::schema::{COMMANDS, META};
+    use crate::parquet::schema::table;
 
     #[test]
     fn names_cannot_leave_the_folder() {
         let root = tempfile::tempdir().unwrap();
         let mut folder = Folder::open(&root.path().join("data")).unwrap();
-        let path = folder.part(&COMMANDS, "../ü b", Some(3), "../../x.clscope/1-0").unwrap();
+        let path =
+            folder.part(table("commands"), "../ü b", Some(3), "../../x.clscope/1-0").unwrap();
         let below = path.strip_prefix(folder.stage.path()).unwrap();
         let want = "commands/~2E.-..-x.clscope-1-0@~2E.-~C3~BC~20b@3.parquet";
         assert_eq!(below, Path::new(want));
-        let path = folder.part(&COMMANDS, "", None, "p").unwrap();
+        let path = folder.part(table("commands"), "", None, "p").unwrap();
         assert!(path.ends_with("commands/p@@.parquet"), "{path:?}");
-        assert!(folder.part(&META, "h", Some(1), "p").unwrap().ends_with("meta/p.parquet"));
+        assert!(folder.part(table("meta"), "h", Some(1), "p").unwrap().ends_with("meta/p.parquet"));
     }
 
     /// Names in a folder, in order.
@@ -232,7 +233,7 @@ mod tests {
         let data = root.path().join("data");
         let part = |name: &str, text: &str| {
             let mut folder = Folder::open(&data).unwrap();
-            std::fs::write(folder.part(&META, "", None, name).unwrap(), text).unwrap();
+            std::fs::write(folder.part(table("meta"), "", None, name).unwrap(), text).unwrap();
             folder
         };
         // Given up, nothing is left; so is one whose process says nothing more.
@@ -254,7 +255,7 @@ mod tests {
         let link = data.join("meta/z.parquet");
         std::os::unix::fs::symlink(root.path().join("precious"), &link).unwrap();
         let mut folder = part("a", "third");
-        std::fs::write(folder.part(&META, "", None, "z").unwrap(), "z").unwrap();
+        std::fs::write(folder.part(table("meta"), "", None, "z").unwrap(), "z").unwrap();
         assert!(folder.finish().unwrap_err().to_string().contains("symbolic link"));
         assert_eq!(std::fs::read_to_string(data.join("meta/a.parquet")).unwrap(), "anew");
         assert_eq!(names(&data), [MARKER, "meta"]);
@@ -263,7 +264,7 @@ mod tests {
         let empty = root.path().join("empty");
         std::fs::create_dir(&empty).unwrap();
         let mut folder = Folder::open(&empty).unwrap();
-        std::fs::write(folder.part(&META, "", None, "a").unwrap(), "a").unwrap();
+        std::fs::write(folder.part(table("meta"), "", None, "a").unwrap(), "a").unwrap();
         assert_eq!(names(&empty).len(), 1);
         folder.finish().unwrap();
         assert_eq!(names(&empty), [MARKER, "meta"]);

@@ -100,7 +100,7 @@ impl Document<'_, '_> {
             (Some(first), n) => format!("{first}-and-{}", n - 1),
             (None, _) => "empty".to_owned(),
         };
-        for table in TABLES.into_iter().filter(|table| !table.by_rank && wanted(table)) {
+        for table in TABLES.iter().filter(|table| !table.by_rank && wanted(table)) {
             let mut part = Part::create(table, &folder.part(table, "", None, &name)?, GROUP)?;
             sums.write(table, &mut part)?;
             part.finish()?;

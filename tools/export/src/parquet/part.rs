@@ -81,7 +81,7 @@ struct Buffer {
 impl Buffer {
     fn new(column: &'static Column) -> Self {
         let values = match column.kind {
-            Kind::Stamp | Kind::Integer => Values::Long(Vec::new()),
+            Kind::Long => Values::Long(Vec::new()),
             Kind::Small => Values::Small(Vec::new()),
             Kind::Float => Values::Float(Vec::new()),
             Kind::Double => Values::Double(Vec::new()),
@@ -280,7 +280,7 @@ impl Part {
 fn shape(table: &Table) -> Result<TypePtr, ParquetError> {
     let field = |column: &Column| {
         let (physical, logical) = match column.kind {
-            Kind::Stamp | Kind::Integer => (Physical::INT64, None),
+            Kind::Long => (Physical::INT64, None),
             Kind::Small => (Physical::INT32, None),
             Kind::Float => (Physical::FLOAT, None),
             Kind::Double => (Physical::DOUBLE, None),
@@ -310,9 +310,9 @@ fn properties(table: &Table) -> WriterPropertiesPtr {
             let column_idx = column as i32;
             vec![SortingColumn { column_idx, descending: false, nulls_first: false }]
         }));
-    for column in table.columns {
+    for column in &table.columns {
         // For readers that do not know Arrow.
-        let words = [("column", Some(column.about)), ("unit", column.unit())];
+        let words = [("column", Some(column.about)), ("unit", column.unit)];
         for (what, word) in words.into_iter().filter_map(|(what, word)| Some((what, word?))) {
             let key = format!("clscope.{what}.{}", column.name);
             notes.push(KeyValue::new(key, word.to_owned()));
@@ -320,7 +320,7 @@ fn properties(table: &Table) -> WriterPropertiesPtr {
         // Differences of what grows are small. Everything else has a dictionary, which is given up
         // where it grows: joules are watts times durations, of which there are not many. Splitting
         // the bytes of floats makes larger files, and Spark's readers refuse it.
-        if column.kind == Kind::Stamp {
+        if column.grows() {
             let path = ColumnPath::from(column.name);
             builder = builder
                 .set_column_dictionary_enabled(path.clone(), false)
@@ -332,7 +332,7 @@ fn properties(table: &Table) -> WriterPropertiesPtr {
 
 #[cfg(test)]
 mod tests {
-    use super::super::schema::CALLS;
+    use super::super::schema::table;
     use super::*;
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::Field;
@@ -343,11 +343,11 @@ mod tests {
     fn written(times: &[i64]) -> (Vec<Vec<Field>>, String) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("p.parquet");
-        let mut part = Part::create(&CALLS, &path, GROUP).unwrap();
+        let mut part = Part::create(table("calls"), &path, GROUP).unwrap();
         for &time in times {
             let text = time.to_string();
             let known = time % 3 != 0;
-            let cells = CALLS.columns.iter().map(|column| match column.name {
+            let cells = table("calls").columns.iter().map(|column| match column.name {
                 "command" | "extent_ns" => known.then_some(time as u64).into(),
                 "error" => known.then_some(&text).into(),
                 _ if column.kind == Kind::Text => Cell::Text(&text),
@@ -367,7 +367,7 @@ mod tests {
     }
 
     fn times_of(rows: &[Vec<Field>]) -> Vec<i64> {
-        let time = CALLS.time().unwrap();
+        let time = table("calls").time().unwrap();
         let one = |row: &Vec<Field>| match row[time] {
             Field::Long(time) => time,
             ref other => panic!("{other:?}"),
@@ -386,7 +386,7 @@ mod tests {
             assert_eq!(within, "file");
             for (time, row) in (0..count).zip(&rows) {
                 let known = time % 3 != 0;
-                for (column, field) in CALLS.columns.iter().zip(row) {
+                for (column, field) in table("calls").columns.iter().zip(row) {
                     let text = Field::Str(time.to_string());
                     let want = match (column.name, column.kind) {
                         ("command" | "extent_ns", _) if !known => Field::Null,

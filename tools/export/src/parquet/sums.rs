@@ -2,9 +2,7 @@
 //! each. Refuses to compute: figures are those of the report.
 
 use super::part::{Cell, Part};
-use super::schema::{
-    COUNTERS, DEVICES, ENERGY, KERNELS, META, POWER, PROCESSES, QUEUES, SITES, Table,
-};
+use super::schema::Table;
 use crate::ExportError;
 use crate::power::Power;
 use clscope_analysis::Trace;
@@ -49,15 +47,15 @@ impl Sums<'_, '_> {
     /// If the output takes no more.
     pub fn write(&self, table: &Table, to: &mut Part) -> Result<(), ExportError> {
         match table.name {
-            n if n == KERNELS.name => self.kernels(to),
-            n if n == ENERGY.name => self.energy(to),
-            n if n == DEVICES.name => self.devices(to),
-            n if n == QUEUES.name => self.queues(to),
-            n if n == SITES.name => self.call_sites(to),
-            n if n == POWER.name => self.sensors(to),
-            n if n == COUNTERS.name => self.counters(to),
-            n if n == PROCESSES.name => self.processes(to),
-            n if n == META.name => self.meta(to),
+            "kernels" => self.kernels(to),
+            "energy" => self.energy(to),
+            "devices" => self.devices(to),
+            "queues" => self.queues(to),
+            "sites" => self.call_sites(to),
+            "power" => self.sensors(to),
+            "counters" => self.counters(to),
+            "processes" => self.processes(to),
+            "meta" => self.meta(to),
             _ => Ok(()),
         }
     }
