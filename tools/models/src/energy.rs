@@ -113,18 +113,16 @@ pub struct Observation {
 }
 
 /// One term's joules.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Term {
     /// Joules of one unit.
     pub joules: Interval,
 }
 
 /// A fitted model.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EnergyModel {
     /// Power while nothing runs and clocks are up, W.
     pub floor_watts: f64,
@@ -230,8 +228,7 @@ pub fn fit_named(
 }
 
 /// A part of a launch's joules.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Part {
     /// `floor`, or a name of [`TERMS`].
     pub name: String,
@@ -296,8 +293,7 @@ impl EnergyModel {
 }
 
 /// A component of the access-rate form.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Component {
     /// A name of [`TERMS`].
     pub name: String,
@@ -310,8 +306,7 @@ pub struct Component {
 }
 
 /// A launch in the form of access rates (Piispanen 2014, equations 6.3 to 6.9).
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct AccessRates {
     /// Cycles of all components, one after the other (equation 6.8), over the clock, ns.
     pub time_ns: f64,

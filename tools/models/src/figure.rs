@@ -5,9 +5,10 @@ use clscope_profile::interval::Interval;
 use serde::{Deserialize, Serialize};
 
 /// What a figure rests on; of several inputs, the weakest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Evidence {
     /// Read from a clock, a sensor or a counter of this run.
     Measured,
@@ -49,8 +50,7 @@ pub struct Figure {
 
 // A figure as documents hold it.
 /// A value with its 95 % interval.
-#[derive(Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Serialize, schemars::JsonSchema)]
 struct Written {
     #[serde(flatten)]
     of: Interval,
@@ -72,7 +72,6 @@ impl From<Figure> for Written {
     }
 }
 
-#[cfg(feature = "schema")]
 impl schemars::JsonSchema for Figure {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "Figure".into()
@@ -177,9 +176,10 @@ impl Figure {
 }
 
 /// An input that a statement would need, and what gives it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, thiserror::Error)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, thiserror::Error, schemars::JsonSchema,
+)]
 #[error("{what}: {remedy}")]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Missing {
     /// What is not known.
     pub what: String,

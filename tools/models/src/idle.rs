@@ -6,9 +6,8 @@ use clscope_profile::interval::Interval;
 use serde::{Deserialize, Serialize};
 
 /// One state.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct State {
     /// Mean power.
     pub watts: Interval,
@@ -20,9 +19,8 @@ pub struct State {
 }
 
 /// What a device does after work ends.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct States {
     /// In order of time from the last command on.
     pub states: Vec<State>,

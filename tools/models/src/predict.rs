@@ -38,25 +38,23 @@ pub struct Change<'d> {
 pub const SCHEMA: &str = "clscope-what-if/1";
 
 /// The document.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Predictions {
     /// [`SCHEMA`].
     pub schema: &'static str,
     /// Readable names of kernels, by their names in this document, which are those of the trace.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    #[cfg_attr(feature = "schema", schemars(default))]
+    #[schemars(default)]
     pub display_names: BTreeMap<String, String>,
     /// One for each kernel that is meant.
     pub predictions: Vec<Prediction>,
     /// Those that are meant and of which nothing can be predicted.
-    #[cfg_attr(feature = "schema", schemars(default))]
+    #[schemars(default)]
     pub refused: Vec<Refused>,
 }
 
 /// A kernel of which nothing can be predicted.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Refused {
     /// The kernel.
     pub kernel: String,
@@ -65,8 +63,7 @@ pub struct Refused {
 }
 
 /// What is predicted of one launch.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Prediction {
     /// The kernel.
     pub kernel: String,
@@ -77,13 +74,13 @@ pub struct Prediction {
     #[serde(rename = "time_ns")]
     pub ns: Figure,
     /// What limits the measured launch, as `explain` says; null where that is not known.
-    #[cfg_attr(feature = "schema", schemars(default))]
+    #[schemars(default)]
     pub measured_limit: Option<Resource>,
     /// What limits the predicted one.
-    #[cfg_attr(feature = "schema", schemars(default))]
+    #[schemars(default)]
     pub limit: Option<Resource>,
     /// How sure that is; null where `limit` is.
-    #[cfg_attr(feature = "schema", schemars(default))]
+    #[schemars(default)]
     pub sure: Option<Sure>,
     /// Measured joules; null where there are none.
     pub measured_joules: Option<Figure>,

@@ -34,8 +34,7 @@ fn ceiling(device: &Device, precision: Precision) -> Result<(Figure, bool), Miss
 }
 
 /// A ceiling.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Roof {
     /// What it is of: `DRAM`, `L2`, `L1`, `local memory`, `FP32 FMA`, `FP32 multiply + add` of a
     /// device without fused operations, ...
@@ -47,8 +46,7 @@ pub struct Roof {
 }
 
 /// A kernel's place.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Point {
     /// The kernel.
     pub kernel: String,
@@ -76,8 +74,7 @@ pub struct Point {
 }
 
 /// A curve of the energy roofline.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Curve {
     /// What it is of.
     pub name: String,
@@ -86,8 +83,7 @@ pub struct Curve {
 }
 
 /// A roofline.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Roofline {
     /// [`SCHEMA`].
     pub schema: &'static str,
@@ -104,7 +100,7 @@ pub struct Roofline {
     pub curves: Vec<Curve>,
     /// Readable names of kernels, by their names in this document, which are those of the trace.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    #[cfg_attr(feature = "schema", schemars(default))]
+    #[schemars(default)]
     pub display_names: BTreeMap<String, String>,
     /// Kernels, longest first.
     pub points: Vec<Point>,

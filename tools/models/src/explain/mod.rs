@@ -44,8 +44,7 @@ pub const MANY_LAUNCHES: u64 = 100;
 const NO_JOULES: &str = "joules of a launch are not known";
 
 /// The document.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Serialize, schemars::JsonSchema)]
 pub struct Explanation {
     /// [`SCHEMA`].
     pub schema: &'static str,
@@ -53,15 +52,14 @@ pub struct Explanation {
     pub traces: Vec<String>,
     /// Readable names of kernels, by their names in this document, which are those of the trace.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    #[cfg_attr(feature = "schema", schemars(default))]
+    #[schemars(default)]
     pub display_names: BTreeMap<String, String>,
     /// Busiest first.
     pub devices: Vec<Explained>,
 }
 
 /// A number that a sentence says.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Number {
     /// What it is of.
     pub name: String,
@@ -74,8 +72,7 @@ pub struct Number {
 }
 
 /// A sentence with what it rests on.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Statement {
     /// What it is about: `does`, `bounds`, `verdict`, `occupancy`, `groups`, `wave`, `divergence`,
     /// `launch`, `joules`, `rates`, `time`, `latency`, `batching`, `memory`, `gaps`, `states`.
@@ -84,7 +81,7 @@ pub struct Statement {
     pub text: String,
     /// The numbers that the words say, in their order; those of `joules` and `rates` are fields of
     /// the kernel.
-    #[cfg_attr(feature = "schema", schemars(default))]
+    #[schemars(default)]
     pub numbers: Vec<Number>,
     /// On what it rests.
     pub evidence: Evidence,
@@ -98,8 +95,7 @@ impl Statement {
 }
 
 /// What a saving is the sum over: every one of its kind in the trace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Over {
     /// How many.
     pub count: u64,
@@ -130,13 +126,12 @@ impl Over {
 }
 
 /// Something that could be changed.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Lever {
     /// In words.
     pub text: String,
     /// The numbers that the words say, in their order.
-    #[cfg_attr(feature = "schema", schemars(default))]
+    #[schemars(default)]
     pub numbers: Vec<Number>,
     /// What it would save at most of all that `over` names together, ns.
     #[serde(rename = "saves_ns")]
@@ -163,8 +158,7 @@ impl Lever {
 }
 
 /// One device.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Explained {
     /// CL_DEVICE_NAME.
     pub device: String,
@@ -192,8 +186,7 @@ pub struct Explained {
 }
 
 /// One kernel.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Explanatory {
     /// Its name.
     pub kernel: String,
@@ -223,17 +216,17 @@ pub struct Explanatory {
     /// The resource that the time is spent on; null only where the time is not known.
     pub limit: Option<Resource>,
     /// How sure that is; null where `limit` is.
-    #[cfg_attr(feature = "schema", schemars(default))]
+    #[schemars(default)]
     pub sure: Option<Sure>,
     /// How much of that resource's ceiling is reached, at most 1; null where the ceiling does not
     /// say.
     pub reached: Option<f64>,
     /// The resource that explains the time best after it.
-    #[cfg_attr(feature = "schema", schemars(default))]
+    #[schemars(default)]
     pub next: Option<Nearest>,
     /// What would decide where the verdict is not certain: the measurement that the trace does not
     /// hold, or a change of the kernel where it holds all that could. Null of launching.
-    #[cfg_attr(feature = "schema", schemars(default))]
+    #[schemars(default)]
     pub decide: Option<String>,
     /// Joules of a launch.
     pub joules: Option<Figure>,
@@ -253,9 +246,8 @@ pub struct Explanatory {
 }
 
 /// How sure a verdict is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Sure {
     /// What was measured or counted needs at least 70 % of the time, whatever happens.
     Certain,
@@ -268,8 +260,7 @@ pub enum Sure {
 }
 
 /// A resource and the share of the time that it needs.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Nearest {
     /// Which.
     pub resource: Resource,
@@ -277,13 +268,12 @@ pub struct Nearest {
     pub share: f64,
     /// Of the time of a launch, at most, where that depends on operands, addresses or what caches
     /// serve; else `share`.
-    #[cfg_attr(feature = "schema", schemars(default))]
+    #[schemars(default)]
     pub most_share: f64,
 }
 
 /// First launches of a program and geometry that took much longer than those after them.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct FirstLaunches {
     /// How many.
     pub launches: u64,
@@ -294,8 +284,7 @@ pub struct FirstLaunches {
 }
 
 /// Transfers of one direction.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Moved {
     /// `host to device`, ...
     pub direction: &'static str,

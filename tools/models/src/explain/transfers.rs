@@ -14,8 +14,7 @@ use clscope_trace::record::Direction;
 use serde::Serialize;
 
 /// Transfers by the memory of the host that they use.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct HostMemory {
     /// Mapped memory of objects made with CL_MEM_ALLOC_HOST_PTR, and allocations of OpenCL on the
     /// host: what runtimes pin.
@@ -29,8 +28,7 @@ pub struct HostMemory {
 }
 
 /// Some transfers.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Portion {
     /// How many.
     pub count: u64,

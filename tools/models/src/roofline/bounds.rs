@@ -14,8 +14,7 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 
 /// The least time that one resource needs.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Bound {
     /// Which.
     pub resource: Resource,
@@ -24,12 +23,12 @@ pub struct Bound {
     pub ns: Figure,
     /// What it is likely to need, in nanoseconds: of waiting, what other work does not hide.
     #[serde(rename = "likely_time_ns")]
-    #[cfg_attr(feature = "schema", schemars(default))]
+    #[schemars(default)]
     pub likely: f64,
     /// The longest that it can need, where that depends on operands, addresses or what caches
     /// serve; null where it does not.
     #[serde(rename = "most_time_ns")]
-    #[cfg_attr(feature = "schema", schemars(default))]
+    #[schemars(default)]
     pub most: Option<Figure>,
     /// The launch cannot be faster, whatever caches do and instructions wait for. Where false, it
     /// holds under the condition that the resource's name says. Compilers for CPUs join work-items:

@@ -5,9 +5,8 @@ use clscope_mix::Precision;
 use serde::Serialize;
 
 /// What can be the limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Resource {
     /// What a launch costs without any work.
     Launch,
