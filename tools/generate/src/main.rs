@@ -1,7 +1,8 @@
 //! Writes what the recorder and the command know of the OpenCL API: one row per entry point
 //! (`src/abi/table.rs`), the exported symbols (`src/exports.txt`), types of functions for who calls
-//! them (`tools/opencl/src/signatures.rs`), and constants (`tools/trace/src/codes.rs`), from the
-//! Khronos registry `cl.xml` and the loader's `cl_icd.h`. Neither input is committed; the output is.
+//! them (`tools/opencl/src/signatures.rs`), and constants (`tools/trace/src/codes.rs`) with names of
+//! values (`errors.txt` and `enums.txt` beside it), from the Khronos registry `cl.xml` and the
+//! loader's `cl_icd.h`. Neither input is committed; the output is.
 //!
 //!     cargo run -p clscope-generate -- cl.xml /usr/include/CL/cl_icd.h
 #![forbid(unsafe_code)]
@@ -38,7 +39,10 @@ fn main() -> Result<()> {
     for folder in ["src", "tests", "tools"] {
         constants_in(Path::new(folder), &mut used)?;
     }
-    write("tools/trace/src/codes.rs", &constants::module(&document, &|name| used.contains(name))?)?;
+    let constants = constants::written(&document, &|name| used.contains(name))?;
+    write("tools/trace/src/codes.rs", &constants.codes)?;
+    write("tools/trace/src/errors.txt", &constants.errors)?;
+    write("tools/trace/src/enums.txt", &constants.enums)?;
     Ok(())
 }
 

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 pub use clscope_trace::directory::{CAPTURE_FILE as FILE, CAPTURE_SCHEMA as SCHEMA};
+pub use clscope_trace::names::number;
 
 /// A captured launch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -375,11 +376,6 @@ impl Launch {
                 Given::Memory { memory, .. } | Given::Svm { memory, .. } if memory == id)
         })
     }
-}
-
-/// The number of an enumeration's value by its name of the specification.
-pub fn number(name: &str) -> Option<u32> {
-    cl::ENUMS.iter().find(|(_, known)| *known == name).map(|(value, _)| *value)
 }
 
 /// The bits of `cl_mem_flags` by their names that matter to a kernel: its access, and where the
