@@ -87,4 +87,4 @@ mod hooks;
 mod shell;
 
 #[cfg(test)]
-mod layers;
+mod tests;

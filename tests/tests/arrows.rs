@@ -1,5 +1,5 @@
 //! Dependencies between the crates of the workspace point one way, as the guide's page on
-//! architecture says. Owns the order; the recorder's own layers are kept by `src/layers.rs`. What
+//! architecture says. Owns the order; the recorder's own layers are kept by `src/tests.rs`. What
 //! only tests need is not looked at.
 #![forbid(unsafe_code)]
 

@@ -10,15 +10,15 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
 
-/// All sources below a folder, without build products and hidden folders.
-fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+/// All files of an ending below a folder, without build products and hidden folders.
+fn files_of(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
         let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
         if entry.file_type().unwrap().is_dir() {
             if !name.starts_with('.') && !name.starts_with("target") {
-                sources(&path, found);
+                files_of(&path, ending, found);
             }
-        } else if name.ends_with(".rs") {
+        } else if name.ends_with(ending) {
             found.push(path);
         }
     }
@@ -72,7 +72,7 @@ fn careless(files: &[(PathBuf, String)]) -> Vec<&Path> {
 fn all() -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     for folder in ["src", "tools", "tests/src"] {
-        sources(&root().join(folder), &mut found);
+        files_of(&root().join(folder), ".rs", &mut found);
     }
     found.sort();
     assert!(found.len() > 300, "{} sources", found.len());
@@ -174,8 +174,17 @@ fn no_sentence_has_a_word_that_only_this_project_knows() {
         let part = |of: &str| path.components().any(|part| part.as_os_str() == of);
         part("tests") || part("examples") || path.to_string_lossy().ends_with("tests.rs")
     };
+    // What experiments and plots are called.
+    let mut tables = Vec::new();
+    files_of(&root().join("tools/lab/src"), ".json", &mut tables);
+    assert!(tables.len() > 5, "{tables:?}");
+    let read = |path: PathBuf| {
+        let text = std::fs::read_to_string(&path).unwrap();
+        (path, text)
+    };
+    let texts: Vec<_> = all().into_iter().chain(tables.into_iter().map(read)).collect();
     let mut found = Vec::new();
-    for (path, text) in all().iter().filter(|(path, _)| !inside(path) && !is_test(path)) {
+    for (path, text) in texts.iter().filter(|(path, _)| !inside(path) && !is_test(path)) {
         let said = literals(text).into_iter().filter_map(|(line, of)| Some((line, dialect(&of)?)));
         found.extend(said.map(|(line, word)| format!("{}:{line}: {word}", path.display())));
     }
@@ -226,7 +235,7 @@ fn careless_modules_are_found() {
 /// Constants of the estimates, as (file, name, value): all that are numbers, those of tests apart.
 fn constants(folder: &Path) -> Vec<(String, String, String)> {
     let mut files = Vec::new();
-    sources(folder, &mut files);
+    files_of(folder, ".rs", &mut files);
     files.retain(|path| !path.iter().any(|part| part == "tests") && !path.ends_with("tests.rs"));
     let of_file = |path: &PathBuf| {
         let text = std::fs::read_to_string(path).unwrap();
