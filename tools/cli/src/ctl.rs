@@ -1,6 +1,7 @@
 //! `clscope ctl`: pauses and resumes recording in running processes. Owns options and output;
 //! refuses to touch a ring file: [`clscope_capture::control`] does.
 
+use crate::args::choices;
 use anyhow::{Context, Result, bail};
 use clscope_capture::control::{self, State, apply, flush, rings_in, rings_of, tell_later_ones};
 use clscope_io::text::Shown;
@@ -8,27 +9,17 @@ use clscope_trace::directory::as_recorded;
 use std::io::Write;
 use std::path::PathBuf;
 
-/// What to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Action {
-    /// Record from the next OpenCL call on
-    Start,
-    /// Pass calls on without recording them
-    Stop,
-    /// Write everything recorded so far to the disk, so that it survives a crash of the machine
-    Flush,
-    /// Report what is being recorded
-    Status,
-}
-
-impl From<Action> for control::ControlCommand {
-    fn from(of: Action) -> Self {
-        match of {
-            Action::Start => Self::Start,
-            Action::Stop => Self::Stop,
-            Action::Flush => Self::Flush,
-            Action::Status => Self::Status,
-        }
+choices! {
+    /// What to do.
+    pub enum Action = control::ControlCommand {
+        /// Record from the next OpenCL call on
+        Start,
+        /// Pass calls on without recording them
+        Stop,
+        /// Write everything recorded so far to the disk, so that it survives a crash of the machine
+        Flush,
+        /// Report what is being recorded
+        Status,
     }
 }
 

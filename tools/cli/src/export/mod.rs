@@ -4,6 +4,7 @@
 pub mod parquet;
 mod stacks;
 
+use crate::args::choices;
 use crate::output::{self, say};
 use crate::report::{Finding, refuse_unreadable};
 use anyhow::{Context, Result, bail};
@@ -102,26 +103,28 @@ struct Perfetto {
     tracks: By,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Calls {
-    /// Every call
-    All,
-    /// Those that enqueue commands
-    Enqueue,
-    /// Those that wait for commands
-    Wait,
-    /// No call
-    None,
+choices! {
+    enum Calls = HostCalls {
+        /// Every call
+        All,
+        /// Those that enqueue commands
+        Enqueue,
+        /// Those that wait for commands
+        Wait,
+        /// No call
+        None,
+    }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum By {
-    /// Each command queue
-    Queue,
-    /// Each device
-    Device,
-    /// Each kernel and kind of transfer
-    Kernel,
+choices! {
+    enum By = Tracks {
+        /// Each command queue
+        Queue,
+        /// Each device
+        Device,
+        /// Each kernel and kind of transfer
+        Kernel,
+    }
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -152,17 +155,8 @@ impl Perfetto {
         Ok(Options {
             from: self.from,
             to: self.to,
-            host_calls: match self.host_calls {
-                Calls::All => HostCalls::All,
-                Calls::Enqueue => HostCalls::Enqueue,
-                Calls::Wait => HostCalls::Wait,
-                Calls::None => HostCalls::None,
-            },
-            tracks: match self.tracks {
-                By::Queue => Tracks::Queue,
-                By::Device => Tracks::Device,
-                By::Kernel => Tracks::Kernel,
-            },
+            host_calls: self.host_calls.into(),
+            tracks: self.tracks.into(),
         })
     }
 }

@@ -1,6 +1,7 @@
 //! `clscope export folded|speedscope|pprof`: flame graphs of what devices did. Owns their options.
 //! Refuses to compute: the library shares time and joules among stacks.
 
+use crate::args::choices;
 use crate::output::{self, say};
 use anyhow::{Context, Result, bail};
 use clscope_export::stacks::{self, Stack, Weight};
@@ -30,16 +31,17 @@ pub struct Args {
     by: Frames,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum By {
-    /// Device time
-    Time,
-    /// Joules
-    Energy,
-    /// Launches of kernels, transfers and other commands
-    Count,
-    /// Bytes moved
-    Bytes,
+choices! {
+    enum By = Weight {
+        /// Device time
+        Time,
+        /// Joules
+        Energy,
+        /// Launches of kernels, transfers and other commands
+        Count,
+        /// Bytes moved
+        Bytes,
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -75,12 +77,7 @@ pub fn run(args: &Args, format: Format) -> Result<()> {
     let mut issues = report.issues;
     issues.retain(|issue| issue.severity != "note");
     crate::report::warn(&issues);
-    let weight = match args.weight {
-        By::Time => Weight::Time,
-        By::Energy => Weight::Energy,
-        By::Count => Weight::Count,
-        By::Bytes => Weight::Bytes,
-    };
+    let weight = Weight::from(args.weight);
     let names = profile.files().names();
     if !found.iter().any(|s| s.weight(weight).is_some_and(|w| w > 0)) {
         let why = match weight {

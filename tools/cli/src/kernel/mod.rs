@@ -4,7 +4,7 @@
 
 pub mod worker;
 
-use crate::args::{Format, NameArgs};
+use crate::args::{Format, NameArgs, choices};
 use crate::output::{self, say};
 use anyhow::{Context, Result, bail};
 use clscope_capture::system;
@@ -56,7 +56,7 @@ pub struct Args {
     device: Option<String>,
     /// Form of the captured program [default: the first of these that it has]
     #[arg(long, value_enum, value_name = "FORM")]
-    from: Option<From>,
+    from: Option<Kept>,
     /// Type of a memory's elements, by the number of an argument: 2=float (repeat for several)
     #[arg(long = "as", value_name = "ARGUMENT=TYPE", value_parser = typed)]
     types: Vec<(u32, Element)>,
@@ -163,15 +163,16 @@ enum Language {
     C,
 }
 
-/// Form of a program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum From {
-    /// OpenCL C
-    Source,
-    /// SPIR-V
-    Il,
-    /// The device's binary
-    Binary,
+choices! {
+    /// Form of a program.
+    enum Kept = Form {
+        /// OpenCL C
+        Source,
+        /// SPIR-V
+        Il,
+        /// The device's binary
+        Binary,
+    }
 }
 
 fn sizes(text: &str) -> Result<Sizes, String> {
@@ -249,11 +250,7 @@ impl VersionArgs {
 impl Args {
     /// What is wanted of a run, without versions that ended earlier ones.
     fn wanted(&self, capture: &Capture, ended: Vec<Ended>) -> Result<Wanted> {
-        let form = self.from.map(|from| match from {
-            From::Source => Form::Source,
-            From::Il => Form::Il,
-            From::Binary => Form::Binary,
-        });
+        let form = self.from.map(Form::from);
         let changed = self.version.recipe(self.source.as_deref(), capture, form)?;
         let tune = self.version.local == Some(Local::Fastest);
         if tune && (changed.is_some() || self.version.fail_on.is_some()) {
