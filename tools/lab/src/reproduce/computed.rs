@@ -2,7 +2,7 @@
 //! worked examples of models. Owns what each of our numbers is computed by: the code that decodes,
 //! programs and predicts elsewhere in this program; refuses to type any of them again.
 
-use super::{Ratio, formula, list};
+use super::{Quotient, formula, list};
 use clscope_metrics::builtin;
 use clscope_microbench::cl::{DeviceFacts, DeviceKind};
 use clscope_microbench::job::Scalar;
@@ -50,7 +50,7 @@ pub enum Computed {
     Model(
         &'static str,
         usize,
-        #[serde(deserialize_with = "list")] &'static [(&'static str, Ratio)],
+        #[serde(deserialize_with = "list")] &'static [(&'static str, Quotient)],
     ),
 }
 

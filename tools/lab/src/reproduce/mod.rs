@@ -61,9 +61,9 @@ fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(of: D) -> Result<&'stati
 
 /// A number, or products and quotients of numbers: `"1.4*128/177.4"`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Ratio(f64);
+pub struct Quotient(f64);
 
-impl<'de> Deserialize<'de> for Ratio {
+impl<'de> Deserialize<'de> for Quotient {
     fn deserialize<D: Deserializer<'de>>(of: D) -> Result<Self, D::Error> {
         let written = serde_json::Value::deserialize(of)?;
         let product =
@@ -81,11 +81,11 @@ impl<'de> Deserialize<'de> for Ratio {
 }
 
 fn number<'de, D: Deserializer<'de>>(of: D) -> Result<f64, D::Error> {
-    Ok(Ratio::deserialize(of)?.0)
+    Ok(Quotient::deserialize(of)?.0)
 }
 
 fn printed<'de, D: Deserializer<'de>>(of: D) -> Result<&'static [Option<f64>], D::Error> {
-    let all: Vec<Option<Ratio>> = Vec::deserialize(of)?;
+    let all: Vec<Option<Quotient>> = Vec::deserialize(of)?;
     Ok(all.into_iter().map(|n| n.map(|n| n.0)).collect::<Vec<_>>().leak())
 }
 

@@ -1,5 +1,6 @@
-//! Plots of a run as SVG, and one HTML page that holds them all. Owns which plot shows what;
-//! refuses to compute figures beyond the roofline's lines, and to draw: its children do.
+//! Plots of a run as SVG, and one HTML page that holds them all. Owns which plot shows what, in
+//! `plots.json`; refuses to compute figures beyond the roofline's lines, and to draw: its children
+//! do.
 
 mod draw;
 mod index;
@@ -10,6 +11,10 @@ use crate::sweep;
 use clscope_microbench::cl::DeviceFacts;
 use clscope_microbench::results::{CaseResult, Results, Status};
 use draw::{Axes, Line, Point, Scale, bars, lines, short};
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 pub use draw::PlotError;
 pub use index::index;
@@ -117,6 +122,79 @@ fn marks(results: &Results, name: &str) -> Vec<f64> {
 /// What a plot of bars compares.
 const ENERGY: &str = "dynamic_energy_per_instruction";
 
+/// The plots of suites, in `plots.json`.
+static TABLE: LazyLock<Vec<Row>> = LazyLock::new(|| {
+    serde_json::from_str(include_str!("plots.json")).expect("a table that is built in")
+});
+
+/// What cases have: the suite and parameters; null where they have none of a name.
+type Traits = BTreeMap<&'static str, Value>;
+
+/// A plot of the cases of a suite.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    name: &'static str,
+    title: &'static str,
+    axes: [&'static str; 2],
+    /// The base of a logarithmic axis.
+    scale: [Option<f64>; 2],
+    x: Option<Along>,
+    /// The figure.
+    #[serde(default)]
+    y: &'static str,
+    /// What the figure is multiplied by.
+    times: Option<f64>,
+    /// What all cases have, and what none has.
+    #[serde(default, rename = "where")]
+    of: Traits,
+    #[serde(default)]
+    without: Traits,
+    /// Findings whose places are marked.
+    marks: Option<&'static str>,
+    /// Names of lines, and what their cases have.
+    lines: Vec<(&'static str, Traits)>,
+}
+
+/// What stands horizontally.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Along {
+    Parameter(&'static str),
+    Figure(&'static str),
+}
+
+fn has(case: &CaseResult, name: &str, value: &Value) -> bool {
+    if name == "suite" {
+        return value.as_str() == Some(case.suite);
+    }
+    let own = case.parameters.get(name).unwrap_or(&Value::Null);
+    own == value || own.as_f64().is_some_and(|own| value.as_f64() == Some(own))
+}
+
+impl Row {
+    fn lines(&self, results: &Results) -> Vec<Line> {
+        let Some(along) = &self.x else { return roofline(results) };
+        let of_line = |(name, of): &(&'static str, Traits)| {
+            line(results, name, |case| {
+                let all = self.of.iter().chain(of).all(|(name, v)| has(case, name, v));
+                if !all || self.without.iter().any(|(name, v)| has(case, name, v)) {
+                    return None;
+                }
+                let x = match along {
+                    Along::Parameter(name) => case.number(name),
+                    Along::Figure(name) => value(case, name),
+                };
+                // 0 has no place on a logarithmic axis.
+                let x = x.filter(|x| self.scale[0].is_none() || *x > 0.0);
+                let (p, times) = (at(case, x, self.y)?, self.times.unwrap_or(1.0));
+                Some(Point { x: p.x, y: p.y * times, low: p.low * times, high: p.high * times })
+            })
+        };
+        self.lines.iter().filter_map(of_line).collect()
+    }
+}
+
 /// All plots that the results have data for.
 ///
 /// # Errors
@@ -125,165 +203,23 @@ pub fn plots(results: &Results) -> Result<Vec<Plot>, PlotError> {
     let mut plots = Vec::new();
     let d = &results.device;
     let subtitle = format!("{}, driver {}", d.name, d.driver);
-    let mut add = |axes: Axes<'_>, of: Vec<Line>| -> Result<(), PlotError> {
-        if !of.is_empty() {
-            let svg = lines(&axes, &of)?;
-            plots.push(Plot { name: axes.name.to_owned(), title: axes.title.to_owned(), svg });
+    for row in TABLE.iter() {
+        let of = row.lines(results);
+        if of.is_empty() {
+            continue;
         }
-        Ok(())
-    };
-    const LINEAR: (Scale, Scale) = (Scale::Linear, Scale::Linear);
-    const TWO: Scale = Scale::Log(2.0);
-    const TEN: Scale = Scale::Log(10.0);
-    let axes = |name, title, x, y, scale| Axes {
-        name,
-        title,
-        subtitle: &subtitle,
-        x,
-        y,
-        scale,
-        marks: Vec::new(),
-    };
-
-    let sweep =
-        line(results, "", |c| at(c, c.number("groups").filter(|_| c.suite == "flop"), "rate"));
-    let title = "Arithmetic throughput over work-groups";
-    add(
-        axes("throughput", title, "work-groups", "GFLOP/s (float, product and sum)", LINEAR),
-        sweep.into_iter().collect(),
-    )?;
-
-    add(
-        axes(
-            "roofline",
-            "Roofline of the measured ceilings",
-            "operations per byte",
-            "GFLOP/s",
-            (TWO, TEN),
-        ),
-        roofline(results),
-    )?;
-
-    for (name, figure, title, unit) in [
-        ("watts", "power", "Power by SIMD width", "W"),
-        ("efficiency", "efficiency", "Efficiency by SIMD width", "GFLOP/s/W"),
-    ] {
-        let widths = ["float", "double", "half"].into_iter().filter_map(|scalar| {
-            let ours = |c: &CaseResult| {
-                c.suite == "power"
-                    && c.parameter("type") == Some(scalar)
-                    && c.parameter("operation") == Some("fma")
-            };
-            line(results, &format!("{scalar} fma"), |c| {
-                at(c, c.number("width").filter(|_| ours(c)), figure)
-            })
-        });
-        add(
-            axes(name, title, "elements of a vector", unit, (TWO, Scale::Linear)),
-            widths.collect(),
-        )?;
-    }
-
-    let widths =
-        ["copy", "read", "write", "random", "copy_loop"].into_iter().filter_map(|pattern| {
-            let ours = |c: &CaseResult| {
-                c.suite == "memory"
-                    && c.parameter("pattern") == Some(pattern)
-                    && c.number("elements_per_item") != Some(4.0)
-            };
-            line(results, pattern, |c| at(c, c.number("width").filter(|_| ours(c)), "bandwidth"))
-        });
-    let title = "Memory bandwidth by SIMD width";
-    add(
-        axes("memory", title, "words (4 bytes) of an element", "GB/s", (TWO, TEN)),
-        widths.collect(),
-    )?;
-
-    let mut transfers = Vec::new();
-    for memory in ["pageable", "pinned", "mapped"] {
-        for direction in ["to_device", "to_host"] {
-            let ours = |c: &CaseResult| {
-                c.parameter("memory") == Some(memory) && c.parameter("direction") == Some(direction)
-            };
-            let micro =
-                |p: Point| Point { y: p.y * 1e-3, low: p.low * 1e-3, high: p.high * 1e-3, ..p };
-            let name = format!("{memory} {}", direction.replace('_', " "));
-            transfers.extend(line(results, &name, |c| {
-                at(c, c.number("bytes").filter(|_| ours(c)), "time").map(micro)
-            }));
-        }
-    }
-    add(axes("transfer", "Host-device transfers", "bytes", "microseconds", (TWO, TEN)), transfers)?;
-
-    for (name, axis, title, x) in [
-        ("power_groups", "groups", "Power over working groups", "groups"),
-        ("power_lanes", "lanes", "Power over working lanes", "lanes of 32 that work"),
-    ] {
-        let ours = |c: &CaseResult| c.suite == "classes" && c.parameter("sweep") == Some(axis);
-        let sweep = line(results, "", |c| at(c, c.number(axis).filter(|_| ours(c)), "power"));
-        add(axes(name, title, x, "W (float arithmetic)", LINEAR), sweep.into_iter().collect())?;
-    }
-
-    let kinds = ["add", "special", "local", "local2", "stream", "stride2", "stream4", "random"];
-    let chains = |c: &CaseResult, kind: &str| {
-        c.parameter("kind") == Some(kind)
-            && c.parameter("sweep").is_none()
-            && c.number("ilp") == Some(1.0)
-    };
-    for (name, figure, title, unit) in [
-        ("latency", "latency", "Latency over occupancy", "ns an instruction"),
-        ("concurrency", "throughput", "Throughput over occupancy", "Gop/s"),
-    ] {
-        let levels = kinds.into_iter().filter_map(|kind| {
-            line(results, kind, |c| {
-                at(c, value(c, "items_per_unit").filter(|_| chains(c, kind)), figure)
-            })
-        });
-        add(axes(name, title, "work-items on a compute unit", unit, (TWO, TEN)), levels.collect())?;
-    }
-    let loads = ["stream", "random"].into_iter().filter_map(|kind| {
-        line(results, kind, |c| {
-            at(c, value(c, "throughput").filter(|_| chains(c, kind)), "latency")
-        })
-    });
-    add(
-        axes("contention", "Memory latency against throughput", "Gop/s", "ns", (TEN, TEN)),
-        loads.collect(),
-    )?;
-    let walks = ["stream", "random"].into_iter().filter_map(|kind| {
-        let ours = |c: &CaseResult| c.parameter("kind") == Some(kind);
-        line(results, kind, |c| at(c, c.number("alpha").filter(|a| *a > 0.0 && ours(c)), "latency"))
-    });
-    let title = "Latency hiding: time of an access with its additions";
-    add(axes("cusp", title, "additions for each access", "ns", (TWO, TEN)), walks.collect())?;
-
-    for (name, sweeps, title, x) in [
-        ("groups", &["groups"][..], "A statement over groups of one item", "groups"),
-        ("waves", &["waves"], "A statement over full groups", "groups"),
-        ("group_size", &["group_size"], "A statement over the items of one group", "items"),
-        ("registers", &["registers"], "A statement over live variables", "live words"),
-        (
-            "vectors",
-            &["vector_float", "vector_int"],
-            "A statement over the width of vectors",
-            "elements of a vector",
-        ),
-        (
-            "pairs",
-            &["fused_float", "split_float", "fused_int", "split_int"],
-            "Product and sum, dependent (fused) and not (split)",
-            "pairs in flight",
-        ),
-    ] {
-        let ours = sweeps.iter().filter_map(|sweep| {
-            let ours =
-                |c: &CaseResult| c.suite == "structure" && c.parameter("sweep") == Some(sweep);
-            line(results, &sweep.replace('_', " "), |c| {
-                at(c, c.number("at").filter(|_| ours(c)), "time_per_statement")
-            })
-        });
-        let marks = marks(results, &format!("structure/{name}"));
-        add(Axes { marks, ..axes(name, title, x, "ns a statement", LINEAR) }, ours.collect())?;
+        let [x, y] = row.scale.map(|base| base.map_or(Scale::Linear, Scale::Log));
+        let axes = Axes {
+            name: row.name,
+            title: row.title,
+            subtitle: &subtitle,
+            x: row.axes[0],
+            y: row.axes[1],
+            scale: (x, y),
+            marks: row.marks.map_or_else(Vec::new, |name| marks(results, name)),
+        };
+        let (name, title) = (row.name.to_owned(), row.title.to_owned());
+        plots.push(Plot { name, title, svg: lines(&axes, &of)? });
     }
 
     let classes = results
@@ -297,13 +233,15 @@ pub fn plots(results: &Results) -> Result<Vec<Plot>, PlotError> {
         .filter(|(_, p)| p.y.is_finite())
         .collect();
     if !energies.is_empty() {
-        let axes = axes(
-            "energy",
-            "Energy of a statement above idle, by class",
-            "pJ for each work-item",
-            "",
-            LINEAR,
-        );
+        let axes = Axes {
+            name: "energy",
+            title: "Energy of a statement above idle, by class",
+            subtitle: &subtitle,
+            x: "pJ for each work-item",
+            y: "",
+            scale: (Scale::Linear, Scale::Linear),
+            marks: Vec::new(),
+        };
         plots.push(Plot {
             name: axes.name.to_owned(),
             title: axes.title.to_owned(),
