@@ -1,8 +1,8 @@
 //! Writes what the recorder and the command know of the OpenCL API: one row per entry point
 //! (`src/abi/table.rs`), the exported symbols (`src/exports.txt`), types of functions for who calls
 //! them (`tools/opencl/src/signatures.rs`), and constants (`tools/trace/src/codes.rs`) with names of
-//! values (`errors.txt` and `enums.txt` beside it), from the Khronos registry `cl.xml` and the
-//! loader's `cl_icd.h`. Neither input is committed; the output is.
+//! values (`names/` beside it), from the Khronos registry `cl.xml` and the loader's `cl_icd.h`.
+//! Neither input is committed; the output is.
 //!
 //!     cargo run -p clscope-generate -- cl.xml /usr/include/CL/cl_icd.h
 #![forbid(unsafe_code)]
@@ -41,8 +41,8 @@ fn main() -> Result<()> {
     }
     let constants = constants::written(&document, &|name| used.contains(name))?;
     write("tools/trace/src/codes.rs", &constants.codes)?;
-    write("tools/trace/src/errors.txt", &constants.errors)?;
-    write("tools/trace/src/enums.txt", &constants.enums)?;
+    write("tools/trace/src/names/errors.txt", &constants.errors)?;
+    write("tools/trace/src/names/enums.txt", &constants.enums)?;
     Ok(())
 }
 

@@ -3,8 +3,8 @@
 
 use std::cmp::Ordering;
 
-const ERRORS: &str = include_str!("errors.txt");
-const ENUMS: &str = include_str!("enums.txt");
+const ERRORS: &str = include_str!("names/errors.txt");
+const ENUMS: &str = include_str!("names/enums.txt");
 
 /// Name of an error code, as `CL_INVALID_VALUE`.
 pub fn error(code: i32) -> Option<&'static str> {
