@@ -117,7 +117,7 @@ impl Interval {
     pub fn spoken(&self) -> Spoken {
         match self.longer() {
             longer if !longer.is_finite() => Spoken::Once,
-            longer if longer == 0.0 => Spoken::Exact,
+            0.0 => Spoken::Exact,
             _ if self.low <= 0.0 => Spoken::AtMost(self.high),
             longer => Spoken::Within(longer / self.value),
         }
