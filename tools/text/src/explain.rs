@@ -132,7 +132,7 @@ impl<'e> Shared<'e> {
         let all: Vec<Missing> =
             several.chain(of.missing.iter().filter(|m| !self.is_advised(m)).cloned()).collect();
         missing(&all, out);
-        if out.len() > before && !of.kernels.is_empty() {
+        if out.len() > before && of.kernels.len() > 1 {
             out.insert(before, '\n');
         }
     }
