@@ -65,8 +65,8 @@ fn unnamed(text: &str, numbers: &[Number]) -> Vec<String> {
     let is_shown = |(shown, rounding): (f64, f64)| {
         numbers.iter().any(|n| {
             let Figure { value, low, high, .. } = n.value;
-            // Half of an interval over its value is shown behind it.
-            let mut values = [value, (high - low) / 2.0 / value].into_iter();
+            // The longer side of an interval over its value is shown behind it.
+            let mut values = [value, (high - value).max(value - low) / value].into_iter();
             values.any(|v| scales.iter().any(|scale| (v * scale - shown).abs() <= rounding))
         })
     };
