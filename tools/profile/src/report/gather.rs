@@ -53,12 +53,13 @@ fn estimates(s: &Sampled, sums: &CommandSums, share: Option<Interval>) -> Estima
     let plain = s.total().map_or(0.0, |total| total.value);
     let longer = sums.timing_adds().map_or(0.0, |each| each * s.left_out() as f64);
     let fit = if plain > longer { 1.0 - longer / plain } else { 1.0 };
+    let below = total.filter(|t| fit < 1.0 && t.value > 0.0).map_or(1.0, |t| t.low / t.value);
     let quantile = |q| {
         let found = s.quantile(q)?;
         let Some((min, max)) = ends else { return Some(found) };
         let value = found.value.clamp(min as f64, max as f64);
-        let high = found.high.max(value);
-        Some(Interval::estimated(fit * value, fit * found.low.min(value), high))
+        let low = below * found.low.min(value);
+        Some(Interval::estimated(value, low, found.high.max(value)).times(fit))
     };
     Estimates {
         launches: s.launches(),
