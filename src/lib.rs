@@ -5,7 +5,7 @@
 //! # Invariants
 //! 1. **Once.** In the default mode the real function is called exactly once per intercepted call,
 //!    and never inside `catch_unwind`. What may differ from the application's call is the closed
-//!    table in `changes`.
+//!    table of the guide (`tools/guide/changes.md`).
 //! 2. **Invisible.** Queue properties, reference counts, profiling-info errors, build options,
 //!    error codes and callback arguments read as without the recorder. The recorder installs no
 //!    signal handler.
@@ -18,7 +18,7 @@
 //!    own.
 //!
 //! # Layers
-//! Folders of this directory; each names those before it alone (test `layers`):
+//! Folders of this directory; each names those before it alone (`tests.rs`):
 //!
 //! | layer | owns |
 //! |---|---|

@@ -1,7 +1,7 @@
 //! Owns stand-ins: functions of the recorder that replace real ones when they are looked up, only
 //! in runs that ask for it (`CLSCOPE_CAPTURE`, `CLSCOPE_SNAPSHOT`, `CLSCOPE_CHECK`, and what [`crate::hooks::stand_ins::replaced`] does), so that all other runs pay nothing. A stand-in
 //! makes the application's call exactly once, but for those of [`crate::hooks::stand_ins::replaced`], which repeat a
-//! changed call that failed; what else it does is listed in `changes`. They cover every way into the
+//! changed call that failed; what else it does is listed in the guide. They cover every way into the
 //! recorder: exported symbols, layers, and functions that were bound to or handed out as extension
 //! pointers. Refuses to decide what is captured.
 

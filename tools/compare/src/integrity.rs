@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_ended_early_forbids_a_outcome_on_either_side() {
+    fn a_run_that_ended_early_forbids_an_outcome_on_either_side() {
         let (whole, killed) = (run("a", 1, &[]), run("b", 1, &[IssueKind::NotEnded]));
         let told = broken(std::slice::from_ref(&whole), std::slice::from_ref(&killed));
         assert_eq!(
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_forbids_a_outcome_though_both_sides_have_it() {
+    fn damage_forbids_an_outcome_though_both_sides_have_it() {
         let told = broken(&[run("a", 1, &[TORN])], &[run("b", 1, &[TORN])]);
         let texts = ["base run a is damaged: app (0): 2 blocks", "new run b is damaged: "];
         for (told, text) in told.runs.iter().zip(texts) {

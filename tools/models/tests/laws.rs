@@ -65,8 +65,9 @@ fn unnamed(text: &str, numbers: &[Number]) -> Vec<String> {
     let is_shown = |(shown, rounding): (f64, f64)| {
         numbers.iter().any(|n| {
             let Figure { value, low, high, .. } = n.value;
-            // The longer side of an interval over its value is shown behind it.
-            let mut values = [value, (high - value).max(value - low) / value].into_iter();
+            // The longer side of an interval over its value is shown behind it, or both ends.
+            let mut values =
+                [value, (high - value).max(value - low) / value, low, high].into_iter();
             values.any(|v| scales.iter().any(|scale| (v * scale - shown).abs() <= rounding))
         })
     };

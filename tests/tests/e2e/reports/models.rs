@@ -46,8 +46,10 @@ fn without_any_parameter_a_trace_is_explained_by_what_it_holds() {
             [&kernel["time_ns"]["value"], &report["kernels"][0]["time_ns"]["mean"]]
                 .map(|ns| ns.as_f64().unwrap());
         assert!((explained / reported - 1.0).abs() < 1e-12, "{explained} for {reported}");
-        assert!(kernel["items"].as_u64().unwrap() > 0 && kernel["limit"].is_null(), "{kernel}");
-        assert!(texts(kernel, "verdict").is_empty(), "no verdict without a bound: {kernel}");
+        assert!(kernel["items"].as_u64().unwrap() > 0, "{kernel}");
+        // A cause is named, by what such devices typically do, and never for certain.
+        assert!(kernel["limit"].is_string() && kernel["sure"] == "likely", "{kernel}");
+        assert!(!texts(kernel, "verdict").is_empty() && kernel["reached"].is_null(), "{kernel}");
         let missing = device["missing"].to_string() + &kernel["missing"].to_string();
         assert!(missing.contains("clscope bench model") && missing.contains("--mix"), "{missing}");
         let read = device["transfers"].as_array().unwrap();

@@ -39,7 +39,7 @@ pub const STYLE: &str = include_str!("page.css");
 // SHA-256 of them, in base64, for the policy.
 const SCRIPT_HASH: &str = "VjlHjlNthpDALUC8/v5cv5M/Q+NUVON7ycEX2B+dAXk=";
 /// SHA-256 of [`STYLE`], in base64, for a page's policy.
-pub const STYLE_HASH: &str = "fxvBYlVLAjRG7LP+y/Wy8JXQoh/xQA3uu5tZHOt9kkk=";
+pub const STYLE_HASH: &str = "ou0OtFtNMMWiw/v8E85aWhKYvW6xId8Dnnr4GU3saN4=";
 
 /// Rows of a table.
 pub const ROWS: usize = 300;

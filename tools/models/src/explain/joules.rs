@@ -25,7 +25,7 @@ pub(super) fn explain(of: &Kernel, device: Option<&Device>, out: &mut Explanator
         }
     }
     if let Some(of_launch) = of.joules {
-        let mut text = format!("{} a launch{}", joules(of_launch.value), doubt(of_launch));
+        let mut text = format!("{} a launch{}", joules(of_launch.value), doubt(of_launch, joules));
         let is_share = of_launch.evidence == Evidence::Modelled;
         if is_share {
             text += ", the energy model's share of a sum that was measured";
@@ -62,7 +62,11 @@ pub(super) fn explain(of: &Kernel, device: Option<&Device>, out: &mut Explanator
         out.statements.push(Statement::new(
             "joules",
             Evidence::Modelled,
-            format!("{} a launch{} by the energy model", joules(modelled.value), doubt(modelled)),
+            format!(
+                "{} a launch{} by the energy model",
+                joules(modelled.value),
+                doubt(modelled, joules)
+            ),
         ));
     }
     if of.joules.is_none() {

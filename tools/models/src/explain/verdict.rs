@@ -364,7 +364,7 @@ pub(super) fn explain(of: &Kernel, device: &Device, took: Figure, out: &mut Expl
 fn launching(empty: Option<Figure>, from: f64, device: &Device) -> Option<Verdict> {
     let share = within_all(empty.filter(|share| share.value >= from)?);
     if device.typical {
-        let text = "likely launching: a launch without work typically takes as long";
+        let text = "likely launching: much of its time is what an empty kernel typically takes";
         let (limit, sure) = (Resource::Launch, Sure::Likely);
         return Some(Verdict { limit, sure, reached: None, text: text.into() });
     }
@@ -548,7 +548,9 @@ fn levers(
     limit: Resource,
     out: &mut Explanatory,
 ) {
-    let Some(text) = advice(of, Some(device), limit) else { return };
+    // A cause that is only typical of such devices has no bound that a change would halve.
+    let advice = advice(of, Some(device), limit).filter(|_| !device.typical);
+    let Some(text) = advice else { return };
     let binding = model.by_resource(limit).map_or(0.0, |b| b.ns.value);
     let next = model
         .bounds
@@ -560,7 +562,7 @@ fn levers(
     let half = (binding / 2.0).max(next).min(binding);
     let gain = worked * (1.0 - half / binding.max(1e-9)) * of.launches as f64;
     // A share of the time that is only likely is no measure of what halving it saves.
-    let is_known = out.sure != Some(Sure::Likely) && limit != Resource::Latency && !device.typical;
+    let is_known = out.sure != Some(Sure::Likely) && limit != Resource::Latency;
     let saves = (gain > 0.0 && is_known).then(|| Figure::new(gain, 0.0, gain, Evidence::Modelled));
     let lever = Lever::new(Over::launches(of.launches), Evidence::Modelled, text);
     out.levers.push(lever.saving(saves));

@@ -66,7 +66,7 @@ impl Sentence {
 
     /// Bytes, with the half of their interval where they have one.
     pub(super) fn bytes(self, name: &'static str, of: Figure) -> Self {
-        let text = bytes(of.value) + &doubt(of);
+        let text = bytes(of.value) + &doubt(of, bytes);
         self.keep(name, "bytes", of, &text)
     }
 
@@ -171,13 +171,16 @@ pub(super) fn percent(share: f64) -> String {
 }
 
 /// What stands behind a value, as in the report; nothing where that is less than a tenth of a percent.
-pub(super) fn doubt(of: Figure) -> String {
+pub(super) fn doubt(of: Figure, shown: impl Fn(f64) -> String) -> String {
     let share = of.interval().longer() / of.value;
-    let half = match share {
-        share if !share.is_finite() || share <= 5e-4 => return String::new(),
-        share => Spoken::Within(share).plus_minus().unwrap_or_default(),
-    };
-    format!(" (+-{})", half.replace('%', " %"))
+    match share {
+        share if !share.is_finite() || share <= 5e-4 => String::new(),
+        share if share > 1.0 => format!(" ({} to {})", shown(of.low), shown(of.high)),
+        share => {
+            let half = Spoken::Within(share).plus_minus().unwrap_or_default();
+            format!(" (+-{})", half.replace('%', " %"))
+        }
+    }
 }
 
 #[cfg(test)]
@@ -195,7 +198,10 @@ mod tests {
         assert_eq!(many(412.0, "gaps"), "412 gaps");
         assert_eq!(joules(0.0021), "2.10 mJ");
         assert_eq!((percent(0.82), percent(0.012)), ("82 %".to_owned(), "1.2 %".to_owned()));
-        assert_eq!(doubt(Figure::new(10.0, 9.0, 11.0, Evidence::Measured)), " (+-10 %)");
-        assert_eq!(doubt(Figure::exact(10.0, Evidence::Measured)), "");
+        assert_eq!(doubt(Figure::new(10.0, 9.0, 11.0, Evidence::Measured), bytes), " (+-10 %)");
+        assert_eq!(doubt(Figure::exact(10.0, Evidence::Measured), bytes), "");
+        // More than the value itself is no half-width of what is above 0.
+        let wide = Figure::new(4e8, 3.3e7, 1.4e9, Evidence::Measured);
+        assert_eq!(doubt(wide, bytes), " (33.0 MB to 1.40 GB)");
     }
 }
