@@ -164,18 +164,22 @@ fn busy(of: &Kernel) -> Option<Statement> {
 /// Share of a launch that an empty one takes, from which on it is short.
 const SHORT: f64 = 0.25;
 
-/// Time of a launch without work, ns.
-fn empty_ns(of: &Kernel, device: Option<&Device>) -> Option<Figure> {
+/// Time of a launch without work, ns: no more than one with work took. Measured, but where threads may
+/// have to be woken up first.
+fn empty_ns(of: &Kernel, device: Option<&Device>, took: Figure) -> Option<Figure> {
     let bounds = bounds(of, device?);
     let launch = bounds.by_resource(Resource::Launch)?;
-    let most = launch.most.unwrap_or(launch.ns);
-    let evidence = Evidence::Measured;
-    Some(Figure::new(launch.likely, launch.ns.low.min(launch.likely), most.high, evidence))
+    let evidence = if launch.most.is_some() { Evidence::Modelled } else { Evidence::Measured };
+    let most = launch.most.unwrap_or(launch.ns).high;
+    let [low, value, high] =
+        [launch.ns.low.min(launch.likely), launch.likely, most].map(|ns| ns.min(took.value));
+    Some(Figure::new(value, low, high, evidence))
 }
 
 /// The share of its time that an empty kernel takes, of a launch that is short.
 pub(super) fn short(of: &Kernel, device: Option<&Device>, took: Figure) -> Option<Figure> {
-    Some(empty_ns(of, device)?.over(took)).filter(|share| share.value >= SHORT)
+    let of_time = empty_ns(of, device, took)?.times(1.0 / took.value);
+    Some(of_time).filter(|share| share.value >= SHORT)
 }
 
 /// What of a launch's work is not launching, ns: what a change of the work could save.
@@ -230,16 +234,19 @@ fn launch(of: &Kernel, device: Option<&Device>, out: &mut Explanatory) {
         out.statements.push(Statement::new("launch", Evidence::Measured, text));
     }
     let period = device.and_then(|d| d.get(name::LAUNCH_PERIOD).ok());
-    let empty = empty_ns(of, device);
+    let empty = empty_ns(of, device, took);
     if let Some((empty, share)) = empty.zip(short(of, device, took)) {
         let text = Sentence::from("too short: an empty kernel takes ")
             .time("an empty kernel", empty)
             .put(", ")
             .share("of its time", within_all(share))
             .put(" of its time");
-        out.statements.push(Statement::new("launch", Evidence::Measured, text));
+        out.statements.push(Statement::new("launch", empty.evidence, text));
         if launches >= 2 {
+            // No launch saves more than it takes.
             let each = period.map_or(empty, |p| p.larger(empty));
+            let [low, value, high] = [each.low, each.value, each.high].map(|ns| ns.min(took.value));
+            let each = Figure::new(value, low, high, each.evidence);
             let text = Sentence::default().whole("launches", launches);
             let text = text.put(" launches in one would save what launching takes");
             let saves = each.times((launches - 1) as f64).modelled();

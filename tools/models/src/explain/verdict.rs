@@ -368,7 +368,8 @@ fn launching(empty: Option<Figure>, from: f64, device: &Device) -> Option<Verdic
         let (limit, sure) = (Resource::Launch, Sure::Likely);
         return Some(Verdict { limit, sure, reached: None, text: text.into() });
     }
-    let (sure, start) = match share.value >= NEAR {
+    // What waking up threads may take is no certain part of it.
+    let (sure, start) = match share.low >= NEAR {
         true => (Sure::Certain, "bound by launching: "),
         false => (Sure::Likely, "likely launching: "),
     };
