@@ -18,7 +18,7 @@ use crate::trace_files::TraceFiles;
 use clscope_analysis::Trace;
 use clscope_analysis::align::Alignment;
 use clscope_analysis::energy::{Evidence, Pooled};
-use clscope_analysis::stats::Stats;
+use clscope_analysis::stats::{CommandSums, Stats};
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -284,8 +284,38 @@ impl<'p> View<'p> {
         let options = attribute::Options { pooled, ..self.options.energy.clone() };
         let mut energy =
             attribute::energy_of(&self.trace, devices, readings, recorded, &elsewhere, &options);
+        self.open_times(&mut energy);
         energy::advise(self.files, &mut energy);
         Ok(energy)
+    }
+
+    /// Where launches were sampled, how long they took is an estimate, and joules depend on it.
+    fn open_times(&self, energy: &mut Energy) {
+        let is_sampled = self.trace.processes.iter().any(|p| p.definitions.process.may_sample());
+        if !is_sampled || energy.devices.is_empty() {
+            return;
+        }
+        let grouping = self.grouping();
+        let kernels = self.stats().kernels_by(&self.trace, |process, kernel, variant| {
+            grouping.name(&self.trace, process, kernel, variant)
+        });
+        let mut transfers: BTreeMap<&str, CommandSums> = BTreeMap::new();
+        // Of several devices it is not known which copied how much.
+        for ((way, _), sums) in self.stats().transfers() {
+            if let [_] = &energy.devices[..] {
+                transfers.entry(way.name()).or_default().merge(&sums);
+            }
+        }
+        for device in &mut energy.devices {
+            let name = device.device.clone();
+            device.open_times(|class| {
+                let sums = match class.kind {
+                    "kernel" => kernels.get(&(class.name.clone(), name.clone())),
+                    _ => transfers.get(class.name.as_str()),
+                };
+                sums?.total()?.relative()
+            });
+        }
     }
 
     /// Hardware counters per kernel; `None` where none were recorded.
