@@ -249,7 +249,7 @@ impl Pool {
                 Err(Lacking::Later(match (queue.is_some() && full, ready) {
                     (true, true) => "other launches' copies fill the recorder's memory".to_owned(),
                     (true, false) => {
-                        "the recorder's memory for copies is not written for the first time yet"
+                        "the device had not yet prepared the recorder's memory for copies"
                             .to_owned()
                     }
                     (false, _) => format!(

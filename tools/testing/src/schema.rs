@@ -126,8 +126,10 @@ fn open_figures(of: &Value, at: &str, found: &mut Vec<String>) {
                 let is_whole = all.iter().all(|name| fields.contains_key(*name));
                 let [value, low, high] =
                     ["value", "low", "high"].map(|name| fields.get(name).and_then(Value::as_f64));
-                let below = low.zip(value).is_some_and(|(low, value)| low > value);
-                let above = high.zip(value).is_some_and(|(high, value)| high < value);
+                // A mean of equal numbers may differ from them in its last bits.
+                let beyond = |low: f64, high: f64| low - high > 1e-12 * high.abs();
+                let below = low.zip(value).is_some_and(|(low, value)| beyond(low, value));
+                let above = high.zip(value).is_some_and(|(high, value)| beyond(value, high));
                 if !is_whole || below || above || (low == Some(0.0) && high.is_none()) {
                     found.push(format!("{at}: {of} is no interval"));
                 }

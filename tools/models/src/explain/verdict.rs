@@ -446,8 +446,10 @@ fn near(of: &Kernel, all: &[Candidate]) -> Option<Verdict> {
         }
         (resource, false) => {
             // Where nothing is left open it holds under no condition.
-            let condition = resource.condition();
-            let condition = condition.filter(|_| resource.worst().is_none() || it.is_wide());
+            let condition = match resource.condition() {
+                Some(of) => (resource.worst().is_none() || it.is_wide()).then_some(of),
+                None => Some("if the compiler does all that is counted"),
+            };
             let text = bound.put(resource.name()).put(": ").share("share", share);
             let text = text.put(" of the time");
             condition.map_or_else(|| text.clone(), |c| text.clone().put(", ").put(c))

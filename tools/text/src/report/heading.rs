@@ -202,7 +202,7 @@ pub(super) fn heading(report: &Report, width: usize) -> Page {
         let longer = report.kernels.iter().filter_map(|kernel| {
             let estimate = kernel.estimate.as_ref()?;
             let (more, mean) = (estimate.timing_adds_ns?, estimate.mean_ns?.value);
-            (more >= TOLD * mean).then(|| format!("{} {}", kernel.name, time(more)))
+            (more >= NAMED * mean).then(|| format!("{} {}", kernel.name, time(more)))
         });
         let longer: Vec<String> = longer.take(LONGER).collect();
         if !longer.is_empty() {
@@ -219,7 +219,7 @@ pub(super) fn heading(report: &Report, width: usize) -> Page {
 /// Kernels that are named where timing makes launches longer, and the share of a launch from which on
 /// they are.
 const LONGER: usize = 3;
-const TOLD: f64 = 0.02;
+const NAMED: f64 = 0.02;
 
 /// Reasons that are given.
 const REASONS: usize = 4;
