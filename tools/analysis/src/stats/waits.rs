@@ -120,6 +120,8 @@ pub struct Waits {
     pending: VecDeque<Pending>,
     /// By end and a number of its own.
     stretches: BTreeMap<(HostNs, u64), Stretch>,
+    /// From begin to end of the longest of them.
+    longest: u64,
     number: u64,
     in_flight: u64,
     populations: BTreeMap<WaitedFor, Population>,
@@ -197,6 +199,7 @@ impl Waits {
 
     fn keep(&mut self, end: HostNs, stretch: Stretch) {
         self.number += 1;
+        self.longest = self.longest.max(end.since(stretch.begin));
         self.stretches.insert((end, self.number), stretch);
     }
 
@@ -237,7 +240,7 @@ impl Waits {
         while self.pending.len() > but
             && let Some(wait) = self.pending.pop_front()
         {
-            let parts = shares(&wait, &self.stretches);
+            let parts = shares(&wait, &self.stretches, self.longest);
             let running = &mut self.sums.entry(wait.function).or_default().running;
             for (stretch, ns) in parts {
                 let of = running.entry(stretch.what).or_default();
@@ -251,11 +254,17 @@ impl Waits {
     }
 }
 
-/// The nanoseconds of a wait that each stretch is given.
-fn shares(wait: &Pending, stretches: &BTreeMap<(HostNs, u64), Stretch>) -> Vec<(Stretch, f64)> {
+/// The nanoseconds of a wait that each stretch is given. Those that end later than the longest takes
+/// behind the wait began behind it.
+fn shares(
+    wait: &Pending,
+    stretches: &BTreeMap<(HostNs, u64), Stretch>,
+    longest: u64,
+) -> Vec<(Stretch, f64)> {
     let Span { begin, end } = wait.span;
+    let last = HostNs(end.0.saturating_add_unsigned(longest)).max(begin);
     let mut during: Vec<(HostNs, HostNs, Stretch)> = stretches
-        .range((begin, u64::MAX)..)
+        .range((begin, u64::MAX)..=(last, u64::MAX))
         .filter(|(_, s)| s.begin < end)
         .map(|((last, _), s)| (s.begin, *last, *s))
         .collect();
