@@ -51,7 +51,8 @@ fn estimates(s: &Sampled, sums: &CommandSums, share: Option<Interval>) -> Estima
     let ends = sums.time.min().zip(sums.time.max());
     // Where timing makes launches longer, percentiles are of timed ones as much shorter.
     let plain = s.total().map_or(0.0, |total| total.value);
-    let longer = sums.timing_adds().map_or(0.0, |each| each * s.left_out() as f64);
+    let timing_adds_ns = sums.timing_adds();
+    let longer = timing_adds_ns.map_or(0.0, |each| each * s.left_out() as f64);
     let fit = if plain > longer { 1.0 - longer / plain } else { 1.0 };
     let below = total.filter(|t| fit < 1.0 && t.value > 0.0).map_or(1.0, |t| t.low / t.value);
     let quantile = |q| {
@@ -70,7 +71,7 @@ fn estimates(s: &Sampled, sums: &CommandSums, share: Option<Interval>) -> Estima
         p95_ns: quantile(0.95),
         p99_ns: quantile(0.99),
         share,
-        timing_adds_ns: sums.timing_adds(),
+        timing_adds_ns,
     }
 }
 
