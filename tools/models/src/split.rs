@@ -356,6 +356,7 @@ mod tests {
             groups: vec![Group {
                 names: classes.iter().map(|c| c.name.clone()).collect(),
                 busy_seconds: 3.0,
+                busy_open: 0.0,
                 joules: Interval::estimated(630.0, 624.0, 636.0),
                 watts: Interval::estimated(210.0, 208.0, 212.0),
                 idle: Interval::exact(300.0),

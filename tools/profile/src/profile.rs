@@ -17,8 +17,9 @@ use crate::sites::Sites;
 use crate::trace_files::TraceFiles;
 use clscope_analysis::Trace;
 use clscope_analysis::align::Alignment;
-use clscope_analysis::energy::{Evidence, Pooled};
+use clscope_analysis::energy::{EstimatedTime, Evidence, Pooled};
 use clscope_analysis::stats::{CommandSums, Stats};
+use clscope_analysis::time::ProcessIndex;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -282,40 +283,45 @@ impl<'p> View<'p> {
         let elsewhere = Elsewhere::of(self.files, &self.trace, devices, &self.options)?;
         let recorded = energy::recorded_formula(self.files);
         let options = attribute::Options { pooled, ..self.options.energy.clone() };
+        let times = self.estimated_times(devices);
+        let ran = attribute::Ran { devices, times: &times };
         let mut energy =
-            attribute::energy_of(&self.trace, devices, readings, recorded, &elsewhere, &options);
-        self.open_times(&mut energy);
+            attribute::energy_of(&self.trace, ran, readings, recorded, &elsewhere, &options);
         energy::advise(self.files, &mut energy);
         Ok(energy)
     }
 
-    /// Where launches were sampled, how long they took is an estimate, and joules depend on it.
-    fn open_times(&self, energy: &mut Energy) {
-        let is_sampled = self.trace.processes.iter().any(|p| p.definitions.process.may_sample());
-        if !is_sampled || energy.devices.is_empty() {
-            return;
+    /// How the time of each class of each device is known: where launches were sampled, as the report
+    /// estimates it.
+    fn estimated_times(&self, devices: &[PhysicalDevice]) -> Vec<Vec<EstimatedTime>> {
+        if !self.trace.processes.iter().any(|p| p.definitions.process.may_sample()) {
+            return Vec::new();
         }
         let grouping = self.grouping();
-        let kernels = self.stats().kernels_by(&self.trace, |process, kernel, variant| {
-            grouping.name(&self.trace, process, kernel, variant)
-        });
-        let mut transfers: BTreeMap<&str, CommandSums> = BTreeMap::new();
-        // Of several devices it is not known which copied how much.
-        for ((way, _), sums) in self.stats().transfers() {
-            if let [_] = &energy.devices[..] {
+        let is_on = |device: &PhysicalDevice, process: ProcessIndex, queue: u32| {
+            let clock = self.trace.process(process).definitions.clock_device(queue);
+            clock.is_some_and(|id| device.members.contains(&(process, id)))
+        };
+        let times = |device: &PhysicalDevice| {
+            let kernels =
+                self.stats().group_kernels(&self.trace, |(process, kernel, queue, at)| {
+                    let name = || grouping.name(&self.trace, process, kernel, at);
+                    is_on(device, process, queue).then(name)
+                });
+            let mut transfers: BTreeMap<&str, CommandSums> = BTreeMap::new();
+            let own = self.stats().transfers_on(|process, queue| is_on(device, process, queue));
+            for ((way, _), sums) in own {
                 transfers.entry(way.name()).or_default().merge(&sums);
             }
-        }
-        for device in &mut energy.devices {
-            let name = device.device.clone();
-            device.open_times(|class| {
-                let sums = match class.kind {
-                    "kernel" => kernels.get(&(class.name.clone(), name.clone())),
-                    _ => transfers.get(class.name.as_str()),
+            device.estimated_times(|class| {
+                let of = match class.kernel {
+                    true => kernels.get(&class.name),
+                    false => transfers.get(class.name.as_str()),
                 };
-                sums?.total()?.relative()
-            });
-        }
+                of.filter(|sums| sums.left_out() > 0)?.total()
+            })
+        };
+        devices.iter().map(times).collect()
     }
 
     /// Hardware counters per kernel; `None` where none were recorded.

@@ -62,12 +62,28 @@ pub struct ClassTime {
     pub spans: u64,
 }
 
+/// The time of a class whose spans were placed: an estimate that knows more than they do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EstimatedTime {
+    /// That time over the time of the spans.
+    pub ratio: f64,
+    /// Half-width of its 95 % interval, as a share of it; infinite where it is not known.
+    pub relative: f64,
+}
+
+impl EstimatedTime {
+    /// Spans that were all timed.
+    pub const TIMED: Self = Self { ratio: 1.0, relative: 0.0 };
+}
+
 /// Everything the fit needs to know of the devices' activity.
 #[derive(Clone, Debug)]
 pub struct Activity {
     pub(crate) origin: HostNs,
     pub(crate) segments: Vec<Segment>,
     pub(crate) totals: Vec<ClassTime>,
+    /// By class; empty where all were timed.
+    estimated: Vec<EstimatedTime>,
     /// Whether any segment carries a spread.
     pub(crate) uncertain: bool,
     /// Devices seen.
@@ -120,7 +136,27 @@ impl Activity {
         for segment in &segments {
             totals[segment.class as usize].busy_s += segment.share * (segment.to - segment.from);
         }
-        Self { origin, segments, totals, uncertain, devices: count, rejected, runs: Vec::new() }
+        Self {
+            origin,
+            segments,
+            totals,
+            estimated: Vec::new(),
+            uncertain,
+            devices: count,
+            rejected,
+            runs: Vec::new(),
+        }
+    }
+
+    /// With the time of each class as it was estimated, in class order.
+    pub fn with_times(mut self, estimated: &[EstimatedTime]) -> Self {
+        self.estimated = estimated.to_vec();
+        self
+    }
+
+    /// How a class's time is known.
+    pub(crate) fn estimated(&self, class: usize) -> EstimatedTime {
+        self.estimated.get(class).copied().unwrap_or(EstimatedTime::TIMED)
     }
 
     /// With when anything could run, in order: what lies between is no gap between launches.

@@ -3,7 +3,7 @@
 //! effects of classes, floors and groups. Refuses to guess: a class that the data cannot separate has
 //! no figure of its own.
 
-use super::activity::Activity;
+use super::activity::{Activity, EstimatedTime};
 use super::design::{Columns, ROWS_FOR_SHAPE, StateSpan, bent};
 use super::mixed::{Effect, Errors, Fit, Model, Reading, WORKERS};
 use super::pooled::{Evidence, Pooled};
@@ -185,7 +185,10 @@ pub fn attribute(problem: &Problem<'_>) -> Result<Attribution, AttributionError>
 pub(super) struct Fitted {
     pub rows: Rows,
     pub columns: Columns,
+    /// Seconds of each class while the sensor was read.
     busy: Vec<f64>,
+    /// By class.
+    times: Vec<EstimatedTime>,
     pub response: Response,
     pub model: Fit,
     effects: Vec<Effect>,
@@ -230,7 +233,7 @@ pub(super) fn fit(problem: &Problem<'_>) -> Result<Fitted, AttributionError> {
     let level = known_level(&columns(&typical), floors, rows.rows.len());
     let response = choose(activity, &rows, level.as_deref(), &problem.response);
     let columns = columns(&response);
-    let busy = covered_busy(activity, &rows, &response);
+    let mut busy = covered_busy(activity, &rows, &response);
     let seen = seen(&columns, &rows);
     let present: Vec<usize> =
         (0..activity.classes()).filter(|&k| busy[k] > 0.0 && seen[k] > 0.0).collect();
@@ -312,10 +315,13 @@ pub(super) fn fit(problem: &Problem<'_>) -> Result<Fitted, AttributionError> {
     } else {
         variation.floor_seen
     };
+    let times: Vec<_> = (0..activity.classes()).map(|class| activity.estimated(class)).collect();
+    busy.iter_mut().zip(&times).for_each(|(busy, time)| *busy *= time.ratio);
     Ok(Fitted {
         rows,
         columns,
         busy,
+        times,
         response,
         model,
         effects,

@@ -48,7 +48,7 @@ pub mod turns;
 mod units;
 mod variance;
 
-pub use activity::{Activity, ClassTime, Span, Timing};
+pub use activity::{Activity, ClassTime, EstimatedTime, Span, Timing};
 pub use attribution::{
     AttributionError, Drift, DriftModel, Floor, PRECISE, Problem, REFERENCE_C, WIDEST, Worker,
     attribute, measured,

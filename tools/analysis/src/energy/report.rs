@@ -76,6 +76,8 @@ pub struct GroupEnergy {
     pub classes: Vec<ClassId>,
     /// Busy time of all members while the sensor was read.
     pub busy: Seconds,
+    /// Half-width of its 95 % interval, as a share of it.
+    pub busy_open: f64,
     /// Mean power while any member ran.
     pub watts: Interval,
     /// Energy of all members, floor included.

@@ -76,7 +76,10 @@ fn class(parts: &[Attribution], at: usize, index: usize) -> Option<(ClassEnergy,
     };
     let (dynamic, idle) = row.dynamic.zip(row.idle)?;
     let classes = vec![row.class];
-    let group = GroupEnergy { classes, busy: covered, watts, joules, dynamic, idle };
+    // What is estimated of all runs together is as uncertain in each.
+    let own = parts.iter().filter_map(|part| part.groups.get(part.classes.get(at)?.group?));
+    let busy_open = own.map(|group| group.busy_open).fold(0.0, f64::max);
+    let group = GroupEnergy { classes, busy: covered, busy_open, watts, joules, dynamic, idle };
     Some((row, group))
 }
 

@@ -74,8 +74,23 @@ impl Stats {
         trace: &Trace<'_>,
         name: impl Fn(ProcessIndex, u32, u32) -> String,
     ) -> BTreeMap<(String, String), CommandSums> {
-        let mut out: BTreeMap<(String, String), CommandSums> = BTreeMap::new();
-        for ((process, kernel, queue, variant), sums) in &self.kernels {
+        self.group_kernels(trace, |(process, kernel, queue, variant)| {
+            let d = &trace.process(process).definitions;
+            let device = d.queues.get(&queue).map_or(0, |q| q.device);
+            Some((name(process, kernel, variant), d.device_name(device).into_owned()))
+        })
+    }
+
+    /// Kernels by a key that the caller makes of process, kernel id, queue id and variant; `None` leaves
+    /// launches out.
+    pub fn group_kernels<K: Ord>(
+        &self,
+        trace: &Trace<'_>,
+        key: impl Fn((ProcessIndex, u32, u32, u32)) -> Option<K>,
+    ) -> BTreeMap<K, CommandSums> {
+        let mut out: BTreeMap<K, CommandSums> = BTreeMap::new();
+        for (id @ (process, _, queue, _), sums) in &self.kernels {
+            let Some(key) = key(*id) else { continue };
             let d = &trace.process(*process).definitions;
             let device = d.queues.get(queue).map_or(0, |q| q.device);
             let mut sums = sums.clone();
@@ -91,9 +106,7 @@ impl Stats {
                     uncertainty_ns: n as f64 * bias.uncertainty,
                 };
             }
-            out.entry((name(*process, *kernel, *variant), d.device_name(device).into_owned()))
-                .or_default()
-                .merge(&sums);
+            out.entry(key).or_default().merge(&sums);
         }
         out
     }
@@ -163,9 +176,13 @@ impl Stats {
     /// Commands other than kernels by kind. Their parts are estimated one by one: sizes take times
     /// of their own. Those of a process are one part, whatever queues they are on: of the few of
     /// one queue, chance may have timed none.
-    fn by_kind(&self) -> BTreeMap<CommandKind, CommandSums> {
+    fn by_kind(
+        &self,
+        is_wanted: impl Fn(ProcessIndex, u32) -> bool,
+    ) -> BTreeMap<CommandKind, CommandSums> {
         let mut parts: BTreeMap<(CommandKind, ProcessIndex, u32), CommandSums> = BTreeMap::new();
-        for ((process, kind, _, size), sums) in &self.commands {
+        let wanted = self.commands.iter().filter(|((p, _, queue, _), _)| is_wanted(*p, *queue));
+        for ((process, kind, _, size), sums) in wanted {
             parts.entry((*kind, *process, *size)).or_default().merge(sums);
         }
         let mut kinds: BTreeMap<CommandKind, Vec<CommandSums>> = BTreeMap::new();
@@ -177,7 +194,15 @@ impl Stats {
 
     /// Transfers by direction and kind.
     pub fn transfers(&self) -> BTreeMap<(Direction, CommandKind), CommandSums> {
-        self.by_kind()
+        self.transfers_on(|_, _| true)
+    }
+
+    /// Those of the queues that the caller wants, by process and id.
+    pub fn transfers_on(
+        &self,
+        is_wanted: impl Fn(ProcessIndex, u32) -> bool,
+    ) -> BTreeMap<(Direction, CommandKind), CommandSums> {
+        self.by_kind(is_wanted)
             .into_iter()
             .filter_map(|(kind, sums)| Some(((kind.direction()?, kind), sums)))
             .collect()
@@ -185,7 +210,10 @@ impl Stats {
 
     /// Commands that neither run kernels nor move bytes: markers, maps, migrations.
     pub fn other_commands(&self) -> BTreeMap<CommandKind, CommandSums> {
-        self.by_kind().into_iter().filter(|(kind, _)| kind.direction().is_none()).collect()
+        self.by_kind(|_, _| true)
+            .into_iter()
+            .filter(|(kind, _)| kind.direction().is_none())
+            .collect()
     }
 
     /// API functions by name, over all processes.

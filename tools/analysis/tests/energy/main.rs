@@ -8,6 +8,7 @@ mod energy_truth;
 mod invariance;
 mod rest;
 mod runs;
+mod times;
 
 use clscope_analysis::energy::{
     Activity, Attribution, AttributionError, ClassId, DeviceIndex, DriftModel, Floor, HostNs,

@@ -3,10 +3,11 @@
 //! look at sensors.
 
 use super::shapes::{Repeated, Shape, Tally};
+use crate::interval::Interval;
 use crate::sites::Sites;
 use clscope_analysis::Trace;
 use clscope_analysis::energy::turns::Shared;
-use clscope_analysis::energy::{ClassId, DeviceIndex, HostNs, Span, Timing};
+use clscope_analysis::energy::{ClassId, DeviceIndex, EstimatedTime, HostNs, Span, Timing};
 use clscope_analysis::event::Command;
 use clscope_analysis::stats::Variant;
 use clscope_analysis::time::{ProcessIndex, Span as Stretch};
@@ -160,8 +161,9 @@ pub struct PhysicalDevice {
     pub shapes: HashMap<(ClassId, Shape), Tally>,
     /// How processes shared the device, where their commands overlap.
     pub shared: Option<Shared>,
-    /// Launches by class.
+    /// Launches by class, and nanoseconds of their spans.
     launches: Vec<u64>,
+    placed_ns: Vec<f64>,
     /// Place among devices of one name in a process, for runtimes that report no address.
     /// Its place among the devices of its name that a process saw.
     pub nth: usize,
@@ -197,6 +199,7 @@ impl PhysicalDevice {
         if id == next {
             self.classes.push(Class { name: name.to_owned(), kernel, repetition: false });
             self.launches.push(0);
+            self.placed_ns.push(0.0);
         }
         ClassId(id)
     }
@@ -257,9 +260,28 @@ impl PhysicalDevice {
         Stretch::join(self.runs.values().copied().collect())
     }
 
+    /// How the time of each class is known, given its estimated total in nanoseconds; `None` where the
+    /// spans are all of it.
+    pub fn estimated_times(
+        &self,
+        total: impl Fn(&Class) -> Option<Interval>,
+    ) -> Vec<EstimatedTime> {
+        let each = self.classes.iter().zip(&self.placed_ns).map(|(class, &placed)| {
+            let total = total(class).filter(|total| total.value > 0.0 && placed > 0.0);
+            total.map_or(EstimatedTime::TIMED, |total| EstimatedTime {
+                ratio: total.value / placed,
+                relative: total.relative().unwrap_or(f64::INFINITY),
+            })
+        });
+        each.collect()
+    }
+
     fn push(&mut self, span: Span, owner: u32) {
         if let Some(n) = self.launches.get_mut(span.class.0 as usize) {
             *n += 1;
+        }
+        if let Some(ns) = self.placed_ns.get_mut(span.class.0 as usize) {
+            *ns += span.end.since(span.start) as f64;
         }
         self.extend_run(owner, (span.start, span.end));
         if self.owners.len() == self.spans.len() {

@@ -343,6 +343,7 @@ pub(super) fn fill(
             out.groups.push(result::Group {
                 names: vec![class.name.clone()],
                 busy_seconds: covered,
+                busy_open: 0.0,
                 joules,
                 watts,
                 idle: floor.map_or(Interval::exact(0.0), |floor| floor.times(covered)),

@@ -12,8 +12,8 @@ use super::{RecordedFormula, recorded, rows};
 use crate::interval::Interval;
 use clscope_analysis::Trace;
 use clscope_analysis::energy::{
-    self as fit, Activity, AttributionError, ClassId, DriftModel, Evidence, HostNs, Pooled,
-    Problem, Series,
+    self as fit, Activity, AttributionError, ClassId, DriftModel, EstimatedTime, Evidence, HostNs,
+    Pooled, Problem, Series, Span,
 };
 use clscope_sensors::gpu_power::{Choice, Containment};
 use std::collections::{BTreeMap, BTreeSet};
@@ -85,10 +85,19 @@ fn lent_in_vain(lenders: &[Lender]) -> Option<String> {
     })
 }
 
+/// What devices ran.
+#[derive(Clone, Copy)]
+pub struct Ran<'a> {
+    /// All devices.
+    pub devices: &'a [PhysicalDevice],
+    /// How the time of each class of each device is known; empty where all launches were timed.
+    pub times: &'a [Vec<EstimatedTime>],
+}
+
 /// Energy of a trace, given its readings.
 pub fn energy_of(
     trace: &Trace<'_>,
-    devices: &[PhysicalDevice],
+    Ran { devices, times }: Ran<'_>,
     readings: &Readings,
     recorded: RecordedFormula,
     elsewhere: &Elsewhere,
@@ -113,14 +122,16 @@ pub fn energy_of(
             "the traces were recorded with different --gpu-power: {formula} is used for all; `--gpu-power FORMULA` names another"
         ));
     }
-    for device in devices {
+    for (at, device) in devices.iter().enumerate() {
+        let estimated = times.get(at).map_or(&[][..], Vec::as_slice);
         match power::power_of(device, devices, readings, choice) {
             Ok(mut power) => {
-                let times = unrecorded::of_device(trace, device, readings);
-                let rest = unrecorded::without(&power.series, &times);
-                let told = rest.is_some().then(|| times.iter().map(Unrecorded::told));
+                let missing = unrecorded::of_device(trace, device, readings);
+                let rest = unrecorded::without(&power.series, &missing);
+                let told = rest.is_some().then(|| missing.iter().map(Unrecorded::told));
                 power.series = rest.unwrap_or(power.series);
-                let mut found = measure(trace, device, &power, readings, elsewhere, options);
+                let ran = (device, estimated);
+                let mut found = measure(trace, ran, &power, readings, elsewhere, options);
                 found.notes.extend(told.into_iter().flatten());
                 out.devices.push(found);
             }
@@ -215,11 +226,16 @@ fn is_unread(series: &Series) -> bool {
 type Window = Option<(HostNs, HostNs)>;
 
 /// What ran and what the sensor read in the window, or in the whole run.
-fn inside(device: &PhysicalDevice, power: &Power, window: Window) -> (Activity, Series) {
-    let classes = device.classes.len();
+fn inside(
+    (device, estimated): (&PhysicalDevice, &[EstimatedTime]),
+    power: &Power,
+    window: Window,
+) -> (Activity, Series) {
+    let activity = |spans: &[Span]| {
+        Activity::new(spans, device.classes.len()).with_times(estimated).with_runs(&device.runs())
+    };
     let Some((from, to)) = window else {
-        let activity = Activity::new(&device.spans, classes).with_runs(&device.runs());
-        return (activity, power.series.clone());
+        return (activity(&device.spans), power.series.clone());
     };
     // What ran shortly before still shows in the first readings.
     let lead = (power.settle.max(10.0 * power.period) * 1e9) as i64;
@@ -229,8 +245,7 @@ fn inside(device: &PhysicalDevice, power: &Power, window: Window) -> (Activity, 
         .filter(|s| s.end.0 >= from.0.saturating_sub(lead) && s.start <= to)
         .copied()
         .collect();
-    let activity = Activity::new(&spans, classes).with_runs(&device.runs());
-    (activity, narrowed(&power.series, from, to))
+    (activity(&spans), narrowed(&power.series, from, to))
 }
 
 /// How power changed within a run. Of several that are reported together each is looked at by
@@ -238,7 +253,7 @@ fn inside(device: &PhysicalDevice, power: &Power, window: Window) -> (Activity, 
 fn drift(
     result: &fit::Attribution,
     of_all: &Problem<'_>,
-    device: &PhysicalDevice,
+    ran: (&PhysicalDevice, &[EstimatedTime]),
     power: &Power,
     runs: &[(HostNs, HostNs)],
 ) -> Option<fit::Drift> {
@@ -246,7 +261,7 @@ fn drift(
         return result.drift;
     }
     let of_run = |&run: &(HostNs, HostNs)| {
-        let (activity, series) = inside(device, power, Some(run));
+        let (activity, series) = inside(ran, power, Some(run));
         fit::attribute(&Problem { activity: &activity, series: &series, ..*of_all }).ok()?.drift
     };
     let rank = |d: &fit::Drift| (d.noticed, d.relative.abs());
@@ -275,7 +290,7 @@ fn iterations(device: &PhysicalDevice, kernel: Option<&String>) -> Vec<HostNs> {
 
 pub(super) fn measure(
     trace: &Trace<'_>,
-    device: &PhysicalDevice,
+    ran @ (device, estimated): (&PhysicalDevice, &[EstimatedTime]),
     power: &Power,
     readings: &Readings,
     elsewhere: &Elsewhere,
@@ -289,7 +304,7 @@ pub(super) fn measure(
     // Floors are those of the whole run: a window may hold no idle time.
     let applies = |f: &&KnownFloor| f.device.as_ref().is_none_or(|d| *d == device.name);
     let known = options.floors.iter().find(applies);
-    let whole = Activity::new(&device.spans, device.classes.len());
+    let whole = Activity::new(&device.spans, device.classes.len()).with_times(estimated);
     let of_run = Problem {
         activity: &whole,
         series: &power.series,
@@ -305,7 +320,7 @@ pub(super) fn measure(
         iterations: &[],
     };
     let floors = floors_of(&of_run, power.settle, known);
-    let (activity, series) = inside(device, power, window);
+    let (activity, series) = inside(ran, power, window);
     // From one iteration to the next the recorder's own repetitions would count as the application.
     let of_iterations = options.iteration_kernel.as_ref().filter(|_| device.replays.is_empty());
     let iterations = iterations(device, of_iterations);
@@ -336,7 +351,7 @@ pub(super) fn measure(
         && iterations.is_empty()
         && device.replays.is_empty()
         && !device.classes.iter().any(|class| class.repetition);
-    let each = is_alone.then(|| super::runs::attribute(&of_run, device, power, runs, known));
+    let each = is_alone.then(|| super::runs::attribute(&of_run, ran, power, runs, known));
     let (of_runs, told) = each.flatten().unzip();
     out.notes.extend(told.unwrap_or_else(|| floors.told.into_iter().collect()));
     for other in options.floors.iter().filter(|f| f.asked && !applies(f)) {
@@ -377,7 +392,7 @@ pub(super) fn measure(
         Ok(result) => {
             rows::fill(&mut out, device, power, &problem, &result, options);
             let runs = within(runs, window);
-            let drift = drift(&result, &problem, device, power, &runs);
+            let drift = drift(&result, &problem, ran, power, &runs);
             rows::drift(&mut out, drift, runs.len());
             out.replays = super::replayed::rows(&found, super::replayed::idle(&result));
             super::workers::apart(&mut out, device, &result, &from, window);

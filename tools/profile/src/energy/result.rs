@@ -216,27 +216,6 @@ impl DeviceEnergy {
         self.leave(self.unattributed.map(|rest| rest.moved(joules).open_by(open)));
     }
 
-    /// Opens figures by what is not known of how long launches took, as a share of that time: energy
-    /// above idle belongs to a launch, idle energy to its time, and watts are of both.
-    pub(crate) fn open_times(&mut self, doubt: impl Fn(&Class) -> Option<f64>) {
-        for class in &mut self.classes {
-            let Some((doubt, joules)) = doubt(class).zip(class.joules) else { continue };
-            let idle = class.idle_joules.unwrap_or(joules);
-            let share = doubt * idle.value / joules.value;
-            let least = idle.low / class.covered_seconds;
-            let wide = |of: Interval| of.open_by(share * of.value).at_least(0.0);
-            for figure in [&mut class.joules, &mut class.joules_per_launch] {
-                *figure = figure.map(wide);
-            }
-            class.per_launch_at_reference = class.per_launch_at_reference.map(wide);
-            class.idle_joules = class.idle_joules.map(|of| of.widened(doubt).at_least(0.0));
-            class.watts = class.watts.map(|watts| {
-                let above = (watts.value - idle.value / class.covered_seconds).max(0.0);
-                watts.open_by(doubt * above).at_least(least.min(watts.low))
-            });
-        }
-    }
-
     /// Joules measured, without those of the recorder's repetitions.
     pub fn own_joules(&self) -> Option<f64> {
         let repeated = self.repetitions.as_ref().map_or(0.0, |r| r.joules);
@@ -440,6 +419,9 @@ pub struct Group {
     pub names: Vec<String>,
     #[serde(rename = "busy_ns", serialize_with = "as_ns")]
     pub busy_seconds: f64,
+    /// Half-width of their 95 % interval, as a share of them.
+    #[serde(skip)]
+    pub busy_open: f64,
     pub joules: Interval,
     pub watts: Interval,
     /// What the device draws at rest anyway of `joules`.

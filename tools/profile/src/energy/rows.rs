@@ -149,6 +149,7 @@ fn group(device: &PhysicalDevice, of: &GroupEnergy) -> result::Group {
     result::Group {
         names: of.classes.iter().map(|c| name(c.0 as usize)).collect(),
         busy_seconds: of.busy.0,
+        busy_open: of.busy_open,
         joules: of.joules,
         watts: of.watts,
         idle: of.idle,
@@ -295,7 +296,9 @@ pub(super) fn within_limit(out: &mut DeviceEnergy, limit: Option<f64>, seen: Opt
             _ => (!is_known(&group.joules)).then_some(Absence::Wide),
         };
         let whole = group.joules.value;
-        let ends = (group.idle.low.max(rest * group.busy_seconds), most * group.busy_seconds);
+        let least = (1.0 - group.busy_open).max(0.0) * group.busy_seconds;
+        let longest = (1.0 + group.busy_open) * group.busy_seconds;
+        let ends = (group.idle.low.max(rest * least), most * longest);
         let within = |of: Interval| match of.value / whole {
             unit if unit > 0.0 => of.within(ends.0 * unit, ends.1 * unit).at_least(ends.0 * unit),
             _ => of,

@@ -5,7 +5,9 @@
 use super::activity::PhysicalDevice;
 use super::attribute::{Floors, KnownFloor, floors_of, narrowed};
 use super::power::Power;
-use clscope_analysis::energy::{self as fit, Activity, Attribution, HostNs, Problem, Series, Span};
+use clscope_analysis::energy::{
+    self as fit, Activity, Attribution, EstimatedTime, HostNs, Problem, Series, Span,
+};
 
 /// One run.
 struct Run<'a> {
@@ -33,7 +35,7 @@ impl Run<'_> {
 /// and floors are replaced by those of each run.
 pub(super) fn attribute(
     of_all: &Problem<'_>,
-    device: &PhysicalDevice,
+    (device, estimated): (&PhysicalDevice, &[EstimatedTime]),
     power: &Power,
     runs: &[(HostNs, HostNs)],
     known: Option<&KnownFloor>,
@@ -50,7 +52,9 @@ pub(super) fn attribute(
         .map(|(from, to)| {
             let inside = |span: &&Span| from <= span.start && span.start < to;
             let spans: Vec<Span> = device.spans.iter().filter(inside).copied().collect();
-            let activity = Activity::new(&spans, device.classes.len()).with_runs(&device.runs());
+            let activity = Activity::new(&spans, device.classes.len())
+                .with_times(estimated)
+                .with_runs(&device.runs());
             let series = narrowed(&power.series, from, to);
             let inside = |of: &(HostNs, f64)| from <= of.0 && of.0 < to;
             let first = of_all.temperature.partition_point(|of| of.0 < from);
@@ -131,7 +135,7 @@ mod tests {
         };
         measure(
             &Trace::open(Vec::new()),
-            &device,
+            (&device, &[]),
             &power,
             &readings,
             &Elsewhere::default(),

@@ -162,6 +162,7 @@ pub(super) fn apart(
         out.groups.push(Group {
             names: vec![Group::REPETITIONS.to_owned()],
             busy_seconds: seconds,
+            busy_open: 0.0,
             joules: figure,
             watts: figure.times(1.0 / seconds),
             idle: Interval::exact(idle),

@@ -150,7 +150,7 @@ mod tests {
         let joules = Interval::estimated(90.0, 80.0, 100.0);
         let names = names.collect();
         let idle = Interval::exact(0.0);
-        let group = Group { names, busy_seconds: 1.0, joules, watts: joules, idle };
+        let group = Group { names, busy_seconds: 1.0, busy_open: 0.0, joules, watts: joules, idle };
         let groups = vec![group];
         let device = DeviceEnergy { classes, groups, ..DeviceEnergy::default() };
         Energy { devices: vec![device], ..Energy::default() }

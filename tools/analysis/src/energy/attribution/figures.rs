@@ -105,23 +105,24 @@ fn parts(of: &Fitted, states: usize, devices: usize) -> (Vec<Part>, Vec<Rest>, P
         }
     }
     // Samples of a moment see shares that a lag has blurred: of all of the time that they cover the
-    // spans know more.
-    let scale = |part: &mut Part, factor: f64| {
-        part.above.iter_mut().chain(&mut part.idle).for_each(|n| *n *= factor);
-    };
+    // spans know more, and of its length the estimate does. Energy above idle is that of launches,
+    // however long they took.
+    let scale = |of: &mut [f64], factor: f64| of.iter_mut().for_each(|n| *n *= factor);
     let mut unseen = 0.0;
     for ((k, &class), part) in of.present.iter().enumerate().zip(&mut classes) {
         let ran = part.above[model.kernel(k)];
         if ran > 0.0 {
-            scale(part, of.busy[class] / ran);
-            unseen += (of.busy[class] - ran).abs() * model.value(model.kernel(k));
+            let placed = of.busy[class] / of.times[class].ratio;
+            scale(&mut part.above, placed / ran);
+            scale(&mut part.idle, of.busy[class] / ran);
+            unseen += (placed - ran).abs() * model.value(model.kernel(k));
         }
     }
     let all: f64 = floors.iter().map(|floor| floor.seconds).sum();
     let factor = (of.rows.covered() - of.busy.iter().sum::<f64>()) / all;
     if devices == 1 && factor.is_finite() && factor > 0.0 {
         for floor in &mut floors {
-            scale(&mut floor.part, factor);
+            scale(&mut floor.part.idle, factor);
             (floor.seconds, floor.read) = (floor.seconds * factor, floor.read * factor);
         }
     }
@@ -133,7 +134,40 @@ pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attributi
     let states = problem.floors.len();
     let (parts, at_rest, at_work, unseen) = parts(of, states, activity.devices);
     let all: Vec<Contrast> = parts.iter().map(Part::all).collect();
-    let energies: Vec<Interval> = all.iter().map(|part| model.contrast(part, true)).collect();
+    // Idle energy is as uncertain as the time that it is for.
+    let open: Vec<f64> = parts
+        .iter()
+        .zip(&of.present)
+        .map(|(part, &class)| {
+            match model.contrast(&sparse(part.idle.iter().copied()), true).value {
+                stood if stood > 0.0 => of.times[class].relative * stood,
+                _ => 0.0,
+            }
+        })
+        .collect();
+    let opened = |joules: Interval, members: &[usize]| {
+        let more = members.iter().fold(0.0, |all: f64, &k| all.hypot(open[k]));
+        if more > 0.0 { joules.open_by(more).at_least(0.0) } else { joules }
+    };
+    let busy = |members: &[usize]| -> f64 { members.iter().map(|&k| of.busy[of.present[k]]).sum() };
+    let busy_open = |members: &[usize]| {
+        let open = |&k: &usize| of.times[of.present[k]].relative * of.busy[of.present[k]];
+        members.iter().map(open).fold(0.0, f64::hypot) / busy(members)
+    };
+    // Watts are of both: above idle they fall as the time rises.
+    let watts = |joules: Interval, above: &Contrast, members: &[usize]| {
+        let (busy, open) = (busy(members), busy_open(members));
+        let watts = joules.times(1.0 / busy);
+        match model.contrast(above, true).value / busy {
+            above if open > 0.0 && above > 0.0 => {
+                let least = watts.value - above;
+                watts.open_by(open * above).at_least(least.min(watts.low))
+            }
+            _ => watts,
+        }
+    };
+    let energies: Vec<Interval> =
+        all.iter().enumerate().map(|(k, part)| opened(model.contrast(part, true), &[k])).collect();
     // A launch's energy as if all of them had run at one temperature: what readings have of their own
     // is left out.
     let at_reference = |k: usize| {
@@ -150,13 +184,16 @@ pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attributi
         let degree =
             [stood, ran].into_iter().zip(shares).map(|(of, at)| of * model.value(model.share(at)));
         let joules = joules.open_by(NORMAL_95 * rounded(problem) * degree.sum::<f64>().abs());
+        let joules = opened(joules, &[k]);
         joules.relative().filter(|wide| *wide <= WIDEST).map(|_| (joules, load))
     };
     let is_wide = |k: &usize| energies[*k].relative().is_none_or(|wide| wide > WIDEST);
     let wide: Vec<usize> = (0..of.present.len()).filter(is_wide).collect();
     let values: Vec<f64> = energies.iter().map(|joules| joules.value).collect();
     let rest = if problem.rest_as_sum { WIDEST } else { 0.0 };
-    let mut groups = known_sums(&values, &model.covariances(&all), &wide, rest);
+    let mut covariances = model.covariances(&all);
+    open.iter().enumerate().for_each(|(k, open)| covariances[(k, k)] += (open / NORMAL_95).powi(2));
+    let mut groups = known_sums(&values, &covariances, &wide, rest);
     let alone = (0..of.present.len()).filter(|k| !groups.iter().any(|set| set.contains(k)));
     let alone: Vec<Vec<usize>> = alone.map(|k| vec![k]).collect();
     groups.extend(alone);
@@ -167,16 +204,17 @@ pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attributi
     let rows_of_groups: Vec<GroupEnergy> = groups
         .iter()
         .map(|group| {
-            let joules = sum(group.iter().map(|&k| all[k].clone()));
-            let joules = model.contrast(&joules, true);
-            let busy: f64 = group.iter().map(|&k| of.busy[of.present[k]]).sum();
+            let joules = model.contrast(&sum(group.iter().map(|&k| all[k].clone())), true);
+            let above = sum(group.iter().map(|&k| above(k)));
+            let stood = model.contrast(&sum(group.iter().map(|&k| idle(k))), true);
             GroupEnergy {
                 classes: group.iter().map(|&k| ClassId(of.present[k] as u32)).collect(),
-                busy: Seconds(busy),
-                watts: joules.times(1.0 / busy),
-                joules,
-                dynamic: model.contrast(&sum(group.iter().map(|&k| above(k))), true),
-                idle: model.contrast(&sum(group.iter().map(|&k| idle(k))), true),
+                busy: Seconds(busy(group)),
+                busy_open: busy_open(group),
+                watts: watts(joules, &above, group),
+                joules: opened(joules, group),
+                dynamic: model.contrast(&above, true),
+                idle: opened(stood, group),
             }
         })
         .collect();
@@ -213,7 +251,8 @@ pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attributi
         .map(|class| {
             let k = of.present.iter().position(|of| *of == class);
             let total = activity.totals[class];
-            let duration = if total.launches > 0.0 { total.busy_s / total.launches } else { 0.0 };
+            let busy = of.times[class].ratio * total.busy_s;
+            let duration = if total.launches > 0.0 { busy / total.launches } else { 0.0 };
             let covered_busy = of.busy[class];
             let group = k.and_then(|k| groups.iter().position(|group| group.contains(&k)));
             let joules = k.map(|k| energies[k]);
@@ -225,12 +264,9 @@ pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attributi
                 _ => Some(Unknown::Wide),
             };
             let known = joules.filter(|_| unknown.is_none());
-            let part = |of: &dyn Fn(&Part) -> &Vec<f64>| {
-                let of = sparse(of(&parts[k?]).iter().copied());
-                known.filter(|_| !floor_open).map(|_| model.contrast(&of, true))
-            };
-            let watts = known.map(|joules| joules.times(1.0 / covered_busy));
-            let each = watts.map(|watts| watts.times(duration));
+            let part =
+                |of: Contrast| known.filter(|_| !floor_open).map(|_| model.contrast(&of, true));
+            let each = known.map(|joules| joules.times(duration / covered_busy));
             let needed = wide.filter(|wide| *wide > PRECISE && wide.is_finite());
             let at_reference = known.and(k).and_then(at_reference);
             let loads = |k: usize| Loads {
@@ -243,17 +279,17 @@ pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attributi
             ClassEnergy {
                 class: ClassId(class as u32),
                 launches: total.launches,
-                busy: Seconds(total.busy_s),
+                busy: Seconds(busy),
                 covered: Seconds(covered_busy),
                 group,
-                watts,
+                watts: known.and(k).map(|k| watts(model.contrast(&all[k], true), &above(k), &[k])),
                 joules_per_launch: each,
                 per_launch_at_reference: at_reference
                     .map(|(joules, _)| joules.times(duration / covered_busy)),
                 loads: k.map_or_else(Loads::default, loads),
                 joules: known,
-                dynamic: part(&|of| &of.above),
-                idle: part(&|of| &of.idle),
+                dynamic: k.and_then(|k| part(above(k))),
+                idle: k.and_then(|k| part(idle(k)).map(|stood| opened(stood, &[k]))),
                 energy_delay: each.map(|joules| joules.value * duration),
                 needed: needed.map(|wide| Seconds(covered * (wide / AIM).powi(2))),
                 unknown,

@@ -103,7 +103,7 @@ fn launches_that_were_only_tried_are_no_part_of_the_applications_energy() {
     let trace = Trace::open(Vec::new());
     let out = measure(
         &trace,
-        &device,
+        (&device, &[]),
         &power,
         &Readings::default(),
         &Elsewhere::default(),
@@ -145,7 +145,7 @@ fn what_was_drawn_is_known_where_nobodys_part_is() {
     let trace = Trace::open(Vec::new());
     let out = measure(
         &trace,
-        &device,
+        (&device, &[]),
         &power,
         &Readings::default(),
         &Elsewhere::default(),
@@ -186,7 +186,7 @@ fn energy_of_paced_launches_adds_up_where_rest_outside_of_them_is_higher() {
     let trace = Trace::open(Vec::new());
     let out = measure(
         &trace,
-        &device,
+        (&device, &[]),
         &power,
         &Readings::default(),
         &Elsewhere::default(),
@@ -211,7 +211,14 @@ fn in_a_window_its_own_batches_are_told() {
     let trace = Trace::open(Vec::new());
     let of = |energy_window: Option<(f64, f64)>| {
         let options = Options { energy_window, ..Options::default() };
-        measure(&trace, &device, &power, &Readings::default(), &Elsewhere::default(), &options)
+        measure(
+            &trace,
+            (&device, &[]),
+            &power,
+            &Readings::default(),
+            &Elsewhere::default(),
+            &options,
+        )
     };
     assert_eq!(of(None).batches_told(), "16 batches");
     // Those that begin at 7.0, 7.6 and 8.2 s.
@@ -247,8 +254,14 @@ fn what_differs_from_run_to_run_is_no_drift() {
         let readings =
             Readings { application: [(device.host, runs.collect())].into(), ..Readings::default() };
         let trace = Trace::open(Vec::new());
-        let out =
-            measure(&trace, &device, &power, &readings, &Elsewhere::default(), &Options::default());
+        let out = measure(
+            &trace,
+            (&device, &[]),
+            &power,
+            &readings,
+            &Elsewhere::default(),
+            &Options::default(),
+        );
         assert_eq!(out.failed, None);
         out.notes.into_iter().find(|note| note.starts_with("power changed"))
     };
@@ -264,7 +277,7 @@ fn iterations_with_repetitions_between_and_windows_beside_the_run_are_refused() 
     let (mut device, power) = repeated();
     let trace = Trace::open(Vec::new());
     let of = |device: &PhysicalDevice, options: &Options| {
-        measure(&trace, device, &power, &Readings::default(), &Elsewhere::default(), options)
+        measure(&trace, (device, &[]), &power, &Readings::default(), &Elsewhere::default(), options)
     };
     let iterations = Options { iteration_kernel: Some("k".into()), ..Options::default() };
     let out = of(&device, &iterations);
@@ -284,7 +297,7 @@ fn what_workers_measured_does_not_settle_whose_turn_it_was() {
     let figures = |device: &PhysicalDevice| {
         let out = measure(
             &trace,
-            device,
+            (device, &[]),
             &power,
             &Readings::default(),
             &Elsewhere::default(),
@@ -316,7 +329,7 @@ fn figures_above_the_limit_of_the_device_are_not_known() {
         power.limit = limit;
         measure(
             &trace,
-            &device,
+            (&device, &[]),
             &power,
             &Readings::default(),
             &Elsewhere::default(),
@@ -411,6 +424,7 @@ proptest! {
                 None => out.groups.push(result::Group {
                     names: vec![class.name.clone()],
                     busy_seconds: busy,
+                    busy_open: 0.0,
                     joules,
                     watts,
                     idle: idle.times(busy),
@@ -456,7 +470,7 @@ fn without_a_limit_figures_far_above_what_the_sensor_saw_are_not_known() {
     let trace = Trace::open(Vec::new());
     let free = measure(
         &trace,
-        &device,
+        (&device, &[]),
         &power,
         &Readings::default(),
         &Elsewhere::default(),
@@ -480,7 +494,7 @@ fn what_is_not_known_at_all_has_no_figure_anywhere() {
     let trace = Trace::open(Vec::new());
     let mut out = measure(
         &trace,
-        &device,
+        (&device, &[]),
         &power,
         &Readings::default(),
         &Elsewhere::default(),
@@ -534,7 +548,7 @@ fn repetitions_of_other_arguments_make_no_row_worse() {
     let measured = |device: &PhysicalDevice| {
         measure(
             &trace,
-            device,
+            (device, &[]),
             &power,
             &Readings::default(),
             &Elsewhere::default(),
