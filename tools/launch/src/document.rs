@@ -184,6 +184,12 @@ pub struct Time {
     pub restored: bool,
 }
 
+impl From<Time> for clscope_profile::measured::Time {
+    fn from(of: Time) -> Self {
+        Self { median_ns: of.median_ns, launches: of.launches, restored: of.restored }
+    }
+}
+
 /// Joules of a launch.
 #[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Energy {

@@ -154,6 +154,49 @@ fn captured_launches_have_the_joules_that_they_draw() {
     }
 }
 
+/// Reads and writes of two sizes, each some eight times as large: joules go with the bytes.
+#[test]
+fn transfers_have_the_joules_that_they_draw() {
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime);
+        let tree = Tree::of(&stage.join("tree"), LATE, &[("intel-rapl:0", "package-0", IDLE)]);
+        let root = tree.root.display().to_string();
+        let options = ["--sensors", "rapl", "--sysfs-root", &root];
+        tree.rises(|| record(&stage, &options, "rounds", &["64", "4194304"]));
+        let said = follow(&stage, &tree, &["--for", "20s"]);
+        let rows = measured(&stage);
+        let of = |command: &str, bytes: u64| {
+            let is_it = |row: &&Value| {
+                let transfer = &row["launch"]["transfer"];
+                transfer["command"] == command && transfer["bytes"] == bytes
+            };
+            let row = rows.iter().find(is_it).unwrap_or_else(|| panic!("{command}: {said}\n{rows:#?}"));
+            assert_eq!((&row["failed"], &row["on"]["is_same"]), (&Value::Null, &true.into()));
+            let windows = row["windows"].as_array().unwrap();
+            assert!(!windows.is_empty(), "{row:#}");
+            let each = windows.iter().map(|w| {
+                let idle = number(&w["idle_watts"]["value"]);
+                (number(&w["watts"]["value"]) - idle) * number(&w["seconds"])
+                    / number(&w["launches"])
+            });
+            each.sum::<f64>() / windows.len() as f64
+        };
+        for command in ["WriteBuffer", "ReadBuffer"] {
+            let (small, large) = (of(command, 4 << 20), of(command, 32 << 20));
+            // Copies of a processor that its caches hold in part, or not.
+            assert!(small > 0.0 && (3.0..25.0).contains(&(large / small)), "{small} {large} J");
+            assert!(large < BUSY * 0.2, "{large} J");
+        }
+        assert!(said.contains(" and 4 transfers: joules of "), "{said}");
+        let device = energy_of(&stage, &[]);
+        let replays = device["replays"].as_array().unwrap();
+        for way in ["host to device", "device to host"] {
+            let of = replays.iter().filter(|row| row["name"] == way).collect::<Vec<_>>();
+            assert!(of.len() == 2 && of.iter().all(|row| row["failed"].is_null()), "{device:#}");
+        }
+    }
+}
+
 /// What launches leave is put back where they would compute something else, and nowhere else, on a
 /// machine that is busy with other things, too.
 #[test]

@@ -7,8 +7,9 @@ use crate::stage::{Stage, StageError};
 use clscope_clock::monotonic_raw;
 use clscope_io::text::chain;
 use clscope_microbench::power::{Metering, Power, Sensors, Window};
+use clscope_opencl::Session;
 use clscope_profile::interval::Interval;
-use clscope_profile::measured;
+use clscope_profile::measured::{self, Measured};
 use std::path::Path;
 
 /// The first window; each further one is at least twice as long.
@@ -49,6 +50,40 @@ fn below(root: Option<&Path>) -> Metering {
     Metering { root: root.map(Path::to_owned), ..Metering::default() }
 }
 
+/// What is done over and over while a sensor is read.
+#[derive(Clone, Copy)]
+pub(crate) struct Repeated<'w> {
+    /// Where.
+    pub session: &'w Session,
+    /// Once, with what is restored before.
+    pub run: &'w dyn Fn() -> Result<(), StageError>,
+    /// Restoring alone, where something is restored.
+    pub restore: Option<&'w dyn Fn() -> Result<(), StageError>>,
+}
+
+/// Calls a function with what repeats a subject.
+pub(crate) fn repeated<R>(
+    stage: &Stage<'_>,
+    subject: &Subject<'_>,
+    then: impl FnOnce(&Repeated<'_>) -> R,
+) -> R {
+    let restore = || -> Result<(), StageError> {
+        subject.restored.iter().try_for_each(|at| stage.put_back(*at).map(drop))?;
+        Ok(())
+    };
+    let run = || -> Result<(), StageError> {
+        restore()?;
+        stage.launch_untimed(subject.built, subject.range)?;
+        Ok(())
+    };
+    let restores = !subject.restored.is_empty();
+    then(&Repeated {
+        session: &stage.session,
+        run: &run,
+        restore: if restores { Some(&restore) } else { None },
+    })
+}
+
 /// Meters subjects with the sensors of the system, or of a tree in a folder. `counters` asks for
 /// the device's performance counters, too. `begins` is told how long metering takes at most, in
 /// nanoseconds, before it begins.
@@ -81,13 +116,8 @@ pub fn watch(
         let idle = quiet(length / 2, stop);
         let mut windows = Vec::new();
         for (subject, time) in subjects.iter().zip(times_ns) {
-            let busy = steady(stage, subject, *time, length, true, stop)?;
             // What restoring draws is measured by itself, and taken off.
-            let restoring = match subject.restored {
-                [] => None,
-                _ => Some(steady(stage, subject, *time, length, false, stop)?),
-            };
-            windows.push((busy, restoring));
+            windows.push(repeated(stage, subject, |of| of.windows((*time, length), stop))?);
         }
         let power = sensors.finish(&stage.session);
         let floor = power.watts(idle);
@@ -143,20 +173,30 @@ pub fn least_ns(restores: bool, is_single: bool) -> u64 {
     SHORTEST_NS * ((if restores { 5 } else { 3 }) * turns + 1) / 2
 }
 
-/// Meters a launch for about a time, in turns with windows without work and, where memories are
+impl Turns {
+    /// Gives what was metered to the line of a measurement.
+    pub(crate) fn give_to(self, out: &mut Measured) {
+        (out.sensor, out.counters) = (self.sensor, self.counters);
+        match self.windows {
+            Err(why) => out.energy_missing = Some(why),
+            Ok(windows) => out.windows = windows,
+        }
+    }
+}
+
+/// Meters something for about a time, in turns with windows without work and, where memories are
 /// restored before each launch, with windows of restoring alone. An interruption leaves the turns
 /// that were whole.
 ///
 /// # Errors
 /// What the runtime returned.
-pub fn turns(
-    stage: &Stage<'_>,
-    subject: &Subject<'_>,
+pub(crate) fn turns(
+    of: &Repeated<'_>,
     (time_ns, budget_ns): (f64, u64),
     (root, counters): (Option<&Path>, bool),
     stop: &dyn Fn() -> bool,
 ) -> Result<Turns, StageError> {
-    let facts = stage.session.facts().clone();
+    let facts = of.session.facts().clone();
     let without =
         |why: &str| Ok(Turns { sensor: None, windows: Err(why.to_owned()), counters: Vec::new() });
     let sensors = match Sensors::start(&below(root), counters) {
@@ -164,19 +204,15 @@ pub fn turns(
         Err(error) => return without(&chain(&error)),
     };
     if !sensors.may_meter(facts.kind) {
-        let power = sensors.finish(&stage.session);
+        let power = sensors.finish(of.session);
         return without(missing(&power));
     }
-    let restores = !subject.restored.is_empty();
+    let restores = of.restore.is_some();
     let (length, turns) = turns_within(budget_ns, restores);
     let mut idle = vec![quiet(length / 2, stop)];
     let mut ran = Vec::new();
     for _ in 0..turns {
-        let busy = steady(stage, subject, time_ns, length, true, stop)?;
-        let aside = match restores {
-            true => Some(steady(stage, subject, time_ns, length, false, stop)?),
-            false => None,
-        };
+        let (busy, aside) = of.windows((time_ns, length), stop)?;
         let behind = quiet(length / 2, stop);
         if stop() {
             break;
@@ -184,7 +220,7 @@ pub fn turns(
         ran.push((busy, aside));
         idle.push(behind);
     }
-    let power = sensors.finish(&stage.session);
+    let power = sensors.finish(of.session);
     let Ok(sensor) = power.source().map(str::to_owned) else { return without(missing(&power)) };
     let mut windows = Vec::new();
     for ((busy, aside), around) in ran.iter().zip(idle.windows(2)) {
@@ -346,13 +382,23 @@ fn quiet(length: u64, stop: &dyn Fn() -> bool) -> Window {
     from.closes(0)
 }
 
-/// Keeps the device busy with a subject; without `launch` with restoring its memories alone.
+impl Repeated<'_> {
+    /// A window of it and, where something is restored, one of restoring alone; `time_ns`: of one.
+    fn windows(
+        &self,
+        (time_ns, length): (f64, u64),
+        stop: &dyn Fn() -> bool,
+    ) -> Result<(Window, Option<Window>), StageError> {
+        let window = |of| steady(self.session, of, (time_ns, length), stop);
+        Ok((window(self.run)?, self.restore.map(window).transpose()?))
+    }
+}
+
+/// Keeps the device busy with something that takes so many nanoseconds, for as long as a window is.
 fn steady(
-    stage: &Stage<'_>,
-    subject: &Subject<'_>,
-    time_ns: f64,
-    length: u64,
-    launch: bool,
+    session: &Session,
+    run: &dyn Fn() -> Result<(), StageError>,
+    (time_ns, length): (f64, u64),
     stop: &dyn Fn() -> bool,
 ) -> Result<Window, StageError> {
     // A batch lasts some 50 ms, so that the gap until the next one does not count.
@@ -361,13 +407,8 @@ fn steady(
     let begun = monotonic_raw().0;
     let mut launches = 0;
     while monotonic_raw().0 - begun < length && !stop() {
-        for _ in 0..batch {
-            subject.restored.iter().try_for_each(|index| stage.put_back(*index).map(drop))?;
-            if launch {
-                stage.launch_untimed(subject.built, subject.range)?;
-            }
-        }
-        stage.session.finish()?;
+        (0..batch).try_for_each(|_| run())?;
+        session.finish()?;
         launches += batch;
     }
     Ok(from.closes(launches))

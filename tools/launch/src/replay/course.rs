@@ -11,6 +11,7 @@ use crate::energy;
 use crate::supervise::{self, Limits, SuperviseError};
 use crate::worker;
 use clscope_capture::system::Held;
+use clscope_io::text::count;
 use clscope_profile::measured::{self, Measured, Which};
 use clscope_trace::directory::PROGRAMS;
 use std::ffi::OsString;
@@ -154,7 +155,10 @@ pub fn run(
     let begun = Instant::now();
     // What a launch took that failed is not the others' loss, up to as much again, or one hang.
     let mut lost = Duration::ZERO;
-    let (mut chosen, late) = chosen(plan.launches, options.budget);
+    let mut launches = plan.launches;
+    // Of transfers there is nothing to count.
+    launches.retain(|of| options.energy || of.which.transfer.is_none());
+    let (mut chosen, late) = chosen(launches, options.budget);
     let mut out = Replayed { left: plan.left, ..Replayed::default() };
     shuffle(&mut chosen, seed());
     // What failed before comes last: it has had its time.
@@ -189,7 +193,7 @@ pub fn run(
                 continue;
             }
             // Counting takes one launch.
-            if !options.mix || ends.is_zero() {
+            if !options.mix || launch.which.transfer.is_some() || ends.is_zero() {
                 out.left.push(no_time(launch, options.budget));
                 continue;
             }
@@ -297,9 +301,14 @@ impl Replayed {
         let good = || self.rows.iter().filter(|row| row.failed.is_none());
         let metered = good().filter(|row| !row.windows.is_empty()).count();
         let counted = good().filter(|row| row.mix.is_some()).count();
-        let total = good().count();
-        let launches = if total == 1 { "launch" } else { "launches" };
-        let mut line = format!("measured {total} captured {launches}: joules of {metered}");
+        let transfers = good().filter(|row| row.launch.transfer.is_some()).count();
+        let launches = good().count() - transfers;
+        let mut line =
+            format!("measured {}", count(launches as u64, "captured launch", "captured launches"));
+        if transfers > 0 {
+            line += &format!(" and {}", count(transfers as u64, "transfer", "transfers"));
+        }
+        line += &format!(": joules of {metered}");
         if counted > 0 || self.rows.iter().any(|row| row.mix_missing.is_some()) {
             line += &format!(", instructions of {counted}");
         }

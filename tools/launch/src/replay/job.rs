@@ -1,7 +1,8 @@
-//! One captured launch, measured inside of the process that is made for it: results against those
+//! One captured launch (or a transfer), measured inside of the process that is made for it: results against those
 //! of the application, time, what it executes, joules in turns with rest. Owns which device and
 //! which form of the program that is. Refuses to write anything: what was measured is returned.
 
+use super::transfer;
 use crate::capture::{Given, Launch, MemoryKind};
 use crate::document::{Expected, Outcome, judge};
 use crate::element::bytes_of_hex;
@@ -26,7 +27,7 @@ use std::path::{Path, PathBuf};
 /// Why there are no joules of what is only counted.
 pub const NOT_ASKED: &str = "no joules were asked for";
 /// Launches that are timed.
-const EFFORT: Effort = Effort { launches: 30, longest_ns: 1_000_000_000 };
+pub(super) const EFFORT: Effort = Effort { launches: 30, longest_ns: 1_000_000_000 };
 /// Why there are no joules of what is put back before each launch.
 const RESTORING: &str =
     "not measurable by itself: putting back what it writes takes most of the energy";
@@ -51,7 +52,7 @@ pub struct Asked {
 /// What a process is to measure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Job {
-    /// Folder of the capture.
+    /// Folder of the capture; of no use for a transfer.
     pub folder: PathBuf,
     /// Which launch it is.
     pub which: Which,
@@ -170,7 +171,6 @@ pub fn failed(which: &Which, device: &Asked, why: String) -> Measured {
 /// [`JobError`]: nothing was measured.
 pub fn measure(all: &[Device], job: &Job, watch: Watch<'_>) -> Result<Measured, JobError> {
     let (device, is_same) = device(all, job)?;
-    let capture = Capture::open(&job.folder).map_err(RunError::from)?;
     let mut out = unmeasured(&job.which);
     out.on = On {
         name: device.facts.name.clone(),
@@ -179,6 +179,10 @@ pub fn measure(all: &[Device], job: &Job, watch: Watch<'_>) -> Result<Measured, 
         pci: device.facts.pci.clone(),
         is_same,
     };
+    if let Some(of) = &job.which.transfer {
+        return transfer::measure(device, (job, of), out, watch);
+    }
+    let capture = Capture::open(&job.folder).map_err(RunError::from)?;
     let mut stage = Stage::new(device, &capture, watch.progress)?;
     let (built, note) = built(&stage, is_same)?;
     out.notes.extend(note);
@@ -208,11 +212,7 @@ pub fn measure(all: &[Device], job: &Job, watch: Watch<'_>) -> Result<Measured, 
     let samples = measure::in_turns(&stage, std::slice::from_ref(&subject), EFFORT, watch.stop)?;
     let samples = samples.into_iter().next().unwrap_or_default();
     let time = run::time_of(&samples, !restored.is_empty());
-    out.time = time.map(|of| measured::Time {
-        median_ns: of.median_ns,
-        launches: of.launches,
-        restored: of.restored,
-    });
+    out.time = time.map(measured::Time::from);
     if (watch.stop)() {
         return Err(RunError::Interrupted.into());
     }
@@ -223,17 +223,13 @@ pub fn measure(all: &[Device], job: &Job, watch: Watch<'_>) -> Result<Measured, 
     stage.enter(Step::Metering);
     let typical = out.time.map_or(0.0, |time| time.median_ns.value);
     let sensors = (job.sysfs_root.as_deref(), job.counters);
-    let turns = energy::turns(&stage, &subject, (typical, budget_ns), sensors, watch.stop)?;
-    out.sensor = turns.sensor;
-    out.counters = turns.counters;
-    match turns.windows {
-        Err(why) => out.energy_missing = Some(why),
-        Ok(windows) => match energy::restoring_share(&windows) {
-            Some(share) if share >= MOST_RESTORING => {
-                out.energy_missing = Some(RESTORING.to_owned());
-            }
-            _ => out.windows = windows,
-        },
+    let turns = energy::repeated(&stage, &subject, |of| {
+        energy::turns(of, (typical, budget_ns), sensors, watch.stop)
+    });
+    turns?.give_to(&mut out);
+    if energy::restoring_share(&out.windows).is_some_and(|share| share >= MOST_RESTORING) {
+        out.windows.clear();
+        out.energy_missing = Some(RESTORING.to_owned());
     }
     Ok(out)
 }

@@ -10,6 +10,7 @@
 //! | [`course`] | all of them in a time: order, progress, what became of each |
 //! | [`environment`](mod@environment) | under which variables |
 //! | [`drawn`] | what the recorder's logs say: which launches were drawn, which share could be captured |
+//! | [`transfer`] | one transfer between host and device |
 //! | [`kept`] | lines of the trace's file |
 
 pub mod course;
@@ -18,6 +19,7 @@ pub mod environment;
 pub mod job;
 pub mod kept;
 pub mod plan;
+pub mod transfer;
 
 pub use course::{Options, Replayed, command, limit, run};
 pub use environment::Environment;

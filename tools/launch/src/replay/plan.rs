@@ -1,28 +1,32 @@
-//! Which captured launches of a trace there are to measure. Owns whose they are: kernel, device,
+//! Which captured launches of a trace there are to measure, and which transfers. Owns whose they are: kernel, device,
 //! and how much of the run's time launches like them took; and the kernels of which there is no
 //! capture, with the reason. Refuses to open what another user left, unless it is trusted.
 
 use super::job::Asked;
+use super::transfer;
 use crate::read::{Capture, CaptureError, OwnerError, owned};
 use clscope_analysis::input::Definitions;
 use clscope_analysis::time::ProcessIndex;
+use clscope_profile::energy::MATTERS;
 use clscope_profile::energy::activity::PhysicalDevice;
+use clscope_profile::energy::shapes::Tally;
 use clscope_profile::error::OpenError;
-use clscope_profile::measured::Which;
+use clscope_profile::measured::{Transfer, Which};
 use clscope_profile::profile::{Options, Profile};
 use clscope_trace::defs;
 use clscope_trace::directory::{CAPTURE_FILE, CAPTURES, as_recorded};
+use clscope_trace::record::CommandKind;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// A captured launch that can be measured.
+/// A captured launch, or a transfer, that can be measured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Planned {
-    /// Its folder.
+    /// Its folder; empty of a transfer.
     pub folder: PathBuf,
     /// What it is.
     pub which: Which,
-    /// The kernel by the name that reports show.
+    /// The kernel, or the direction, by the name that reports show.
     pub shown: String,
     /// The device that the application used.
     pub device: Asked,
@@ -93,7 +97,7 @@ impl Plan {
         }
         let profile = Profile::open(std::slice::from_ref(&trace))?;
         let view = profile.view(Options::default());
-        let mut out = Self::default();
+        let (mut out, mut of_processes) = (Self::default(), Vec::new());
         let mut refused: BTreeMap<String, String> = BTreeMap::new();
         for (index, process) in (0u32..).map(ProcessIndex).zip(&view.trace().processes) {
             let d = &process.definitions;
@@ -116,7 +120,10 @@ impl Plan {
                 }
                 let at = (index, stem, d);
                 match planned(&folder, at, capture, view.devices()) {
-                    Ok(launch) => out.launches.push(launch),
+                    Ok(launch) => {
+                        out.launches.push(launch);
+                        of_processes.push(index);
+                    }
                     Err(why) => drop(refused.insert(shown, why)),
                 }
             }
@@ -144,6 +151,10 @@ impl Plan {
             }
         } else {
             out.left = left(view.devices(), &out.launches, &refused);
+            let transfers =
+                view.devices().iter().flat_map(|of| transfers(of, &out.launches, &of_processes));
+            let transfers: Vec<Planned> = transfers.collect();
+            out.launches.extend(transfers);
         }
         out.launches.sort_by(|a, b| {
             let seconds = |of: &Planned| of.seconds.unwrap_or(0.0);
@@ -219,6 +230,7 @@ fn planned(
             offset: numbers(&launch.offset),
             global: launch.global.clone(),
             local: numbers(&launch.local),
+            transfer: None,
         },
         shown,
         device: Asked {
@@ -232,6 +244,56 @@ fn planned(
         duration_ns: launch.duration_ns,
         environment: launch.environment.clone(),
     })
+}
+
+/// Transfers of a device that took a part of its time that matters, as they can be made again where
+/// launches of the device are measured.
+fn transfers(
+    device: &PhysicalDevice,
+    launches: &[Planned],
+    processes: &[ProcessIndex],
+) -> Vec<Planned> {
+    let is_here = |(launch, process): &(&Planned, &ProcessIndex)| {
+        device.members.contains(&(**process, launch.which.device))
+    };
+    let Some((beside, _)) = launches.iter().zip(processes).find(is_here) else {
+        return Vec::new();
+    };
+    let seconds = |tally: &Tally| match tally.timed {
+        0 => 0.0,
+        timed => tally.seconds / timed as f64 * tally.launches as f64,
+    };
+    let all: f64 = device.shapes.values().map(seconds).sum();
+    let mut out = Vec::new();
+    for ((_, shape), tally) in &device.shapes {
+        let kind = shape.sizes.first().and_then(|kind| u8::try_from(*kind).ok());
+        let kind = kind.map(CommandKind::from_u8).filter(|kind| {
+            kind.direction().is_some_and(|way| way.name() == shape.name)
+                && transfer::is_measurable(*kind)
+        });
+        let bytes = tally.bytes / tally.launches.max(1);
+        let (Some(kind), true) = (kind, seconds(tally) >= MATTERS * all && bytes > 0) else {
+            continue;
+        };
+        out.push(Planned {
+            folder: PathBuf::new(),
+            which: Which {
+                process: beside.which.process.clone(),
+                device: beside.which.device,
+                name: shape.name.clone(),
+                global: vec![bytes],
+                transfer: Some(Transfer { command: kind.name().to_owned(), bytes }),
+                ..Which::default()
+            },
+            shown: shape.name.clone(),
+            seconds: Some(seconds(tally)),
+            duration_ns: Some((seconds(tally) / tally.launches as f64 * 1e9) as u64),
+            ..beside.clone()
+        });
+    }
+    // In one order, whatever that of the shapes.
+    out.sort_by(|a, b| a.which.transfer.cmp(&b.which.transfer));
+    out
 }
 
 /// Kernels that ran and have no capture, with the reason.

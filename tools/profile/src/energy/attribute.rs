@@ -397,8 +397,7 @@ pub(super) fn measure(
             out.replays = super::replayed::rows(&found, super::replayed::idle(&result));
             super::workers::apart(&mut out, device, &result, &from, window);
             if !found.is_empty() || own {
-                let why = &elsewhere.unmeasured;
-                super::workers::not_repeated(&mut out, device, &found, (own, why));
+                super::workers::not_repeated(&mut out, device, &found, (own, elsewhere));
             }
             // Whatever a figure rests on: whose turn it was is not known any better.
             rows::widen_shared(&mut out);

@@ -9,9 +9,11 @@ use super::result::DeviceEnergy;
 use super::shapes::Shape;
 use super::{power, recorded_formula};
 use crate::error::ReadingsError;
+use crate::measured::Which;
 use crate::profile::{self, Profile};
 use crate::trace_files::TraceFiles;
 use clscope_analysis::Trace;
+use clscope_analysis::input::Definitions;
 use clscope_analysis::time::ProcessIndex;
 use clscope_trace::defs;
 use std::collections::BTreeMap;
@@ -124,8 +126,7 @@ fn measured(files: &TraceFiles, trace: &Trace<'_>, devices: &[PhysicalDevice]) -
             let Some(device) = devices.iter().find(|d| d.members.contains(&member)) else {
                 continue;
             };
-            let name = index.1.definitions.kernel_name(launch.kernel).into_owned();
-            let shape = Shape { name, sizes: launch.global.clone() };
+            let Some(shape) = shape(&index.1.definitions, launch) else { continue };
             let is_here = |l: &Lender| l.device == device.label && l.path == directory.path;
             let at = out.iter().position(is_here).unwrap_or_else(|| {
                 let (path, device) = (directory.path.clone(), device.label.clone());
@@ -156,6 +157,16 @@ fn measured(files: &TraceFiles, trace: &Trace<'_>, devices: &[PhysicalDevice]) -
         }
     }
     out
+}
+
+/// What a measured launch or transfer is; `None` of a transfer of which nothing is known.
+fn shape(definitions: &Definitions, of: &Which) -> Option<Shape> {
+    let Some(transfer) = &of.transfer else {
+        let name = definitions.kernel_name(of.kernel).into_owned();
+        return Some(Shape { name, sizes: of.global.clone() });
+    };
+    let kind = transfer.kind()?;
+    Some(Shape::transfer(kind, kind.direction()?, transfer.bytes))
 }
 
 /// Why captured launches have no joules, by the names of their kernels: what was refused, what
@@ -189,7 +200,9 @@ fn unmeasured(files: &TraceFiles, trace: &Trace<'_>) -> BTreeMap<String, String>
                     }
                     (None, None, true) => continue,
                 };
-                out.insert(d.kernel_name(row.launch.kernel).into_owned(), why);
+                if let Some(shape) = shape(d, &row.launch) {
+                    out.insert(shape.name, why);
+                }
             }
         }
     }

@@ -21,6 +21,8 @@ pub mod standstills;
 mod unrecorded;
 mod workers;
 
+pub use workers::MATTERS;
+
 use crate::error::ReadingsError;
 use crate::trace_files::{Directory, TraceFiles};
 use clscope_analysis::Trace;

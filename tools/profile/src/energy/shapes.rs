@@ -7,7 +7,7 @@ use clscope_analysis::energy::HostNs;
 use clscope_analysis::input::Definitions;
 use clscope_analysis::time::ProcessIndex;
 use clscope_trace::defs::{Replay, ReplayBatch};
-use clscope_trace::record::{CommandKind, size_class};
+use clscope_trace::record::{CommandKind, Direction, size_class};
 
 /// What launches and transfers are told apart by where some of them are repeated: name of the
 /// kernel and global size, or direction, kind and order of magnitude.
@@ -28,6 +28,8 @@ pub struct Tally {
     pub timed: u64,
     /// Seconds of those.
     pub seconds: f64,
+    /// Bytes of all, where they are transfers.
+    pub bytes: u64,
     /// Ids of the first and the last one.
     pub extent: Option<(u64, u64)>,
 }
@@ -38,6 +40,7 @@ impl Tally {
         self.launches += other.launches;
         self.timed += other.timed;
         self.seconds += other.seconds;
+        self.bytes = self.bytes.saturating_add(other.bytes);
         self.extent = match (self.extent, other.extent) {
             (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
             (one, other) => one.or(other),
@@ -87,6 +90,14 @@ const LEAST_TRIAL_NS: i64 = 300_000;
 /// Begin, end, launches or restorations, whether the latter.
 pub type Ran = (HostNs, HostNs, u64, bool);
 
+impl Shape {
+    /// Of a transfer.
+    pub fn transfer(kind: CommandKind, way: Direction, bytes: u64) -> Self {
+        let sizes = vec![kind as u64, u64::from(size_class(bytes))];
+        Self { name: way.name().to_owned(), sizes }
+    }
+}
+
 /// What a command is told apart by where some are repeated.
 pub fn shape(
     trace: &Trace<'_>,
@@ -97,8 +108,7 @@ pub fn shape(
     bytes: u64,
 ) -> Shape {
     if let Some(way) = kind.direction() {
-        let sizes = vec![kind as u64, u64::from(size_class(bytes))];
-        return Shape { name: way.name().to_owned(), sizes };
+        return Shape::transfer(kind, way, bytes);
     }
     let definitions = &trace.process(process).definitions;
     let sizes = definitions
@@ -121,10 +131,7 @@ pub fn repeated(
 ) -> Repeated {
     let kind = replay.kind();
     let (shape, name) = match kind.direction() {
-        Some(way) => {
-            let sizes = vec![kind as u64, u64::from(size_class(replay.bytes))];
-            (Shape { name: way.name().to_owned(), sizes }, way.name().to_owned())
-        }
+        Some(way) => (Shape::transfer(kind, way, replay.bytes), way.name().to_owned()),
         None => {
             let name = definitions.kernel_name(replay.kernel).into_owned();
             let global = &replay.global[..replay.global.len().min(3)];

@@ -3,6 +3,7 @@
 //! fit: the analysis does.
 
 use super::activity::PhysicalDevice;
+use super::borrowed::Elsewhere;
 use super::power;
 use super::readings::{Readings, Sensor};
 use super::replayed::Found;
@@ -10,7 +11,7 @@ use super::result::{Class, DeviceEnergy, Group, Repetitions, Replayed};
 use super::shapes::Shape;
 use crate::interval::Interval;
 use clscope_analysis::energy::{Attribution, ClassId, HostNs, Worker};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Degrees of a device over time; empty where they were not read.
@@ -183,12 +184,14 @@ fn batches_in(device: &PhysicalDevice, (from, to): (HostNs, HostNs)) -> usize {
 
 /// Share of the busy time, or of the dynamic energy, from which on it is told that a class was not
 /// repeated.
-pub(super) const MATTERS: f64 = 0.02;
+pub const MATTERS: f64 = 0.02;
 
 /// Why a class was not repeated: here, and in a trace that was to lend repetitions.
 pub(super) const NO_TURN: &str = "the time for repetitions ran out before it";
 pub(super) const ONCE: &str = "launched once, and only what is launched again is repeated";
 pub(super) const NOT_LENT: &str = "no trace of --with has it";
+pub(super) const NOT_MEASURED: &str =
+    "`clscope replay` measures kernels, and reads and writes of buffers";
 
 /// Whether a class is a part of the device's work worth a figure: by its time, or by what running
 /// it added, as far as that is known.
@@ -206,17 +209,20 @@ pub fn not_repeated(
     out: &mut DeviceEnergy,
     device: &PhysicalDevice,
     found: &[Found],
-    (own, unmeasured): (bool, &BTreeMap<String, String>),
+    (own, elsewhere): (bool, &Elsewhere),
 ) {
+    let measured_here = elsewhere.lenders.iter().any(|lender| lender.is_own);
     for (class, of) in out.classes.iter().zip(0..) {
         let shapes = device.shapes.iter().filter(|((class, _), _)| class.0 == of);
         let tried = shapes.clone().any(|((_, shape), _)| found.iter().any(|f| f.shape == *shape));
         let names = shapes.clone().map(|((_, shape), _)| shape.name.as_str());
-        let known = names.into_iter().find_map(|name| unmeasured.get(name).map(String::as_str));
+        let known =
+            names.into_iter().find_map(|name| elsewhere.unmeasured.get(name).map(String::as_str));
         let why = match own {
             _ if known.is_some() => known.unwrap_or_default(),
             true if shapes.map(|(_, tally)| tally.launches).max() == Some(1) => ONCE,
             true => NO_TURN,
+            false if measured_here => NOT_MEASURED,
             false => NOT_LENT,
         };
         if matters(class, &out.classes) && !class.is_precise() && !tried {

@@ -12,6 +12,7 @@ use clscope_analysis::input::Definitions;
 use clscope_io::input;
 use clscope_mix::reuse::Reuse;
 use clscope_trace::defs;
+use clscope_trace::record::CommandKind;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
@@ -86,6 +87,37 @@ pub struct Which {
     pub global: Vec<u64>,
     /// Local size; empty where the application gave none.
     pub local: Vec<u64>,
+    /// The transfer that it is instead of a launch: then `name` is its direction and `global` its
+    /// bytes; null of a launch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transfer: Option<Transfer>,
+}
+
+/// Transfers of a run that are alike.
+#[derive(
+    Debug,
+    Clone,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    schemars::JsonSchema,
+)]
+pub struct Transfer {
+    /// The command, as `ReadBuffer`.
+    pub command: String,
+    /// Bytes of one, on average.
+    pub bytes: u64,
+}
+
+impl Transfer {
+    /// The command's kind; `None` of what no reader of this version knows.
+    pub fn kind(&self) -> Option<CommandKind> {
+        CommandKind::ALL.iter().copied().find(|kind| kind.name() == self.command)
+    }
 }
 
 /// A device.
@@ -214,7 +246,13 @@ impl Which {
     /// Whether it is a launch of the same kernel at the same size on the same device.
     pub fn is_alike(&self, other: &Self) -> bool {
         let of = |which: &Self| (which.kernel, which.device);
-        self.process == other.process && of(self) == of(other) && self.global == other.global
+        let is_alike = |a: &Option<Transfer>, b: &Option<Transfer>| {
+            a.as_ref().map(|of| &of.command) == b.as_ref().map(|of| &of.command)
+        };
+        self.process == other.process
+            && of(self) == of(other)
+            && self.global == other.global
+            && is_alike(&self.transfer, &other.transfer)
     }
 }
 
@@ -380,6 +418,7 @@ pub(crate) mod tests {
                 offset: Vec::new(),
                 global: global.to_vec(),
                 local: Vec::new(),
+                transfer: None,
             },
             on: On { is_same: true, ..On::default() },
             form: Some("source".into()),

@@ -106,7 +106,8 @@ impl<'t, 'a, 's> Collector<'t, 'a, 's> {
         let Self { trace, by, devices, of, sampled, names, shapes: known } = self;
         let definitions = &trace.process(command.process).definitions;
         let variant = by.variant().map_or(0, |of| of(record));
-        let object = if record.kind.is_kernel() { record.object } else { 0 };
+        let is_kernel = record.kind.is_kernel();
+        let object = if is_kernel { record.object } else { 0 };
         let class = *names
             .entry((command.process.0, record.queue, variant, object, record.kind as u32))
             .or_insert_with(|| {
@@ -141,6 +142,7 @@ impl<'t, 'a, 's> Collector<'t, 'a, 's> {
             });
         let tally = &mut shape.3;
         tally.launches += 1;
+        tally.bytes = tally.bytes.saturating_add(if is_kernel { 0 } else { record.bytes });
         let id = record.id;
         tally.extent = Some(tally.extent.map_or((id, id), |(a, b)| (a.min(id), b.max(id))));
         if let Outcome::Timed(times) = &command.outcome
@@ -153,7 +155,6 @@ impl<'t, 'a, 's> Collector<'t, 'a, 's> {
         // those between.
         let may_sample = definitions.process.may_sample();
         let enqueued = HostNs(command.call.begin.0);
-        let is_kernel = record.kind.is_kernel();
         let alike = if is_kernel { record.geometry } else { size_class(record.bytes) };
         let weight = record.probability().map_or(1.0, f64::recip);
         let launch = Kept { class, alike, enqueued, timed: None };
