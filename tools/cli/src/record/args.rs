@@ -122,6 +122,7 @@ pub struct Args {
     start_paused: bool,
     /// Joules of every kernel, also where APP always runs them in the same proportions: capture
     /// some launches of each, and measure them when APP has ended, each in a process of its own.
+    /// Reads and writes of buffers that take much time are measured, too.
     /// AMOUNT is how long for: auto (the larger of 20 s and 5 % of the run, at most 180 s) or 30s;
     /// later leaves it to `clscope replay`; plan captures nothing, and says which share of the
     /// kernels' time could be captured, and why not the rest
