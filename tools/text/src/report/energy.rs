@@ -5,6 +5,7 @@ use super::Shown;
 use crate::figure::{dash, or_bound, plus_minus, si, some_names};
 use crate::table::{PLUS_MINUS, Table, percent, time};
 use clscope_io::text::{Page, count};
+use clscope_profile::energy::activity::CAPTURED;
 use clscope_profile::energy::explained::Explained;
 use clscope_profile::energy::result::{Class, DeviceEnergy, Energy};
 use clscope_profile::interval::Interval;
@@ -408,8 +409,9 @@ const NAMED: usize = 4;
 
 /// What has no joules of its own and is in no sum, and what would measure it.
 fn not_measured(rows: &[&Class], is_repeated: bool, out: &mut Page) {
-    let unknown: Vec<&&Class> =
-        rows.iter().filter(|c| c.joules.is_none() && !c.is_in_sum()).collect();
+    // What the recorder itself copied is nobody's question.
+    let is_unknown = |c: &&&Class| c.joules.is_none() && !c.is_in_sum() && c.name != CAPTURED;
+    let unknown: Vec<&&Class> = rows.iter().filter(is_unknown).collect();
     if unknown.is_empty() {
         return;
     }
