@@ -14,58 +14,71 @@ pub struct Setting {
     pub help: &'static str,
 }
 
-/// Trace directory.
-pub const TRACE: &str = "CLSCOPE_TRACE";
-/// Device-timing method.
-pub const DEVICE_TIMING: &str = "CLSCOPE_DEVICE_TIMING";
-/// Whether to record at all.
-pub const ENABLE: &str = "CLSCOPE_ENABLE";
-/// Start paused.
-pub const START_PAUSED: &str = "CLSCOPE_START_PAUSED";
-/// Limit of the trace's size.
-pub const MAX_SIZE: &str = "CLSCOPE_MAX_SIZE";
-/// Messages on stderr.
-pub const QUIET: &str = "CLSCOPE_QUIET";
-/// Kernels to time and record.
-pub const KERNELS: &str = "CLSCOPE_KERNELS";
-/// API groups to record.
-pub const GROUPS: &str = "CLSCOPE_GROUPS";
-/// Budget of sampled timing.
-pub const BUDGET: &str = "CLSCOPE_BUDGET";
-/// Sensors read around each command.
-pub const SNAPSHOT: &str = "CLSCOPE_SNAPSHOT";
-/// Markers of the recorder's own.
-pub const CLOCK_MARKERS: &str = "CLSCOPE_CLOCK_MARKERS";
-/// Where enqueues are called from.
-pub const CALL_SITES: &str = "CLSCOPE_CALL_SITES";
-/// Counters read inside the application.
-pub const COUNTERS: &str = "CLSCOPE_COUNTERS";
-/// Sampling inside the application.
-pub const SENSORS: &str = "CLSCOPE_SENSORS";
-/// Who may read the trace.
-pub const SHARED: &str = "CLSCOPE_SHARED";
-/// Whether the command line is recorded.
-pub const ARGUMENTS: &str = "CLSCOPE_ARGUMENTS";
-/// Whether identical calls in a row are one record.
-pub const COLLAPSE: &str = "CLSCOPE_COLLAPSE";
-/// Whether texts and binaries of programs are kept.
-pub const PROGRAMS: &str = "CLSCOPE_PROGRAMS";
-/// Launches whose program, arguments and memory are kept.
-pub const CAPTURE: &str = "CLSCOPE_CAPTURE";
-/// Launches that are drawn by chance to be kept whole.
-pub const SAMPLE: &str = "CLSCOPE_SAMPLE";
-/// Bytes that captured launches may take.
-pub const CAPTURE_LIMIT: &str = "CLSCOPE_CAPTURE_LIMIT";
-/// What `clscope check` needs.
-pub const CHECK: &str = "CLSCOPE_CHECK";
-/// Kernels that run other code.
-pub const REPLACE: &str = "CLSCOPE_REPLACE";
-/// Options added to those of programs.
-pub const APPEND_OPTIONS: &str = "CLSCOPE_APPEND_OPTIONS";
-/// Work-group sizes of kernels.
-pub const LOCAL: &str = "CLSCOPE_LOCAL";
-/// Where sensors are looked for.
-pub const SYSFS_ROOT: &str = "CLSCOPE_SYSFS_ROOT";
+/// Makes of each row, which is a setting's name without `CLSCOPE_`, its values, its default and its
+/// help, the constant of the variable's name and the row of [`SETTINGS`].
+macro_rules! settings {
+    ($($name:ident: $values:literal, $default:literal, $help:literal;)*) => {
+        $(#[doc = $help] pub const $name: &str = concat!("CLSCOPE_", stringify!($name));)*
+        /// Every setting.
+        pub const SETTINGS: &[Setting] =
+            &[$(Setting { name: $name, values: $values, default: $default, help: $help }),*];
+    };
+}
+
+settings! {
+    TRACE: "PATH", "PROGRAM-PID.clscope in the working directory",
+        "Directory that the trace goes to; made if missing";
+    ENABLE: "1 | 0", "1",
+        "0 loads the recorder and leaves it idle";
+    DEVICE_TIMING: "auto | event | sample | callback | sync | off", "auto",
+        "How device time is taken: from events harvested when the application waits (event), for a random part of the launches and transfers within a budget (sample), complete until that costs more than the budget (auto), from completion callbacks, by waiting for each command (sync), or not at all";
+    START_PAUSED: "0 | 1", "0",
+        "1 records nothing until `clscope ctl` starts recording";
+    MAX_SIZE: "BYTES, with K, M or G", "no limit",
+        "Keeps the newest part of the trace below this size";
+    QUIET: "0 | 1 | later", "0",
+        "1 keeps the recorder's own messages off stderr; they are in the trace all the same. later prints only what the trace cannot hold, and losses while they can still be stopped; clscope record sets it, and says the rest once the application has ended";
+    KERNELS: "NAMES, comma-separated, * and ? allowed", "all",
+        "Records and times only launches of these kernels; other launches are passed on untouched";
+    GROUPS: "NAMES, comma-separated, * and ? allowed", "all",
+        "Records only host calls of these API groups: argument, build, command-buffer, enqueue, object, other, query, refcount, wait";
+    BUDGET: "PERCENT", "1",
+        "Share of the application's own time that sampled device timing may cost";
+    SENSORS: "auto | off", "auto",
+        "Samples the sensors that the process may read (RAPL, hwmon), in a thread of its own; off where clscope record does so";
+    CLOCK_MARKERS: "1 | 0", "1",
+        "On NVIDIA's runtime: the recorder enqueues eight markers (60 us) on a queue that the application has just waited for, every 25 ms at first and every second later; they halve the bound within which device times are placed on the host's clock. 0 enqueues none";
+    CALL_SITES: "FRAMES, 1 to 16", "0",
+        "Records with every enqueue where in the application it was called from: so many return addresses, from the innermost outwards";
+    SNAPSHOT: "0 | 1", "0",
+        "1 reads sensors in the process before and after each command, and waits for it";
+    COUNTERS: "LIST of perf, oa:UUID, intel-queue[:CONFIGURATION]", "none",
+        "Counters to read in the process: around each command, with CLSCOPE_SNAPSHOT=1 (perf events of a CPU device; an OA stream of the loaded configuration), or from Intel's queues with counters";
+    SHARED: "0 | 1", "0",
+        "1 lets others read the trace, as far as the umask does; else it is its owner's alone (directory 0700, files 0600)";
+    ARGUMENTS: "1 | 0", "1",
+        "0 leaves the application's arguments out of the trace, which may hold passwords; its name stays";
+    COLLAPSE: "1 | 0", "1",
+        "0 records each of identical calls in a row; else, from the fifth on, they share a record: how many, total, shortest, longest, first and last";
+    PROGRAMS: "1 | 0", "1",
+        "0 leaves sources and binaries of programs out of the trace; else they are kept in its folder programs, once for equal bytes, up to 16 MiB of each process";
+    CAPTURE: "KERNEL[:N[,N...]], comma-separated, * and ? allowed in KERNEL", "nothing is captured",
+        "Keeps the Nth launch (1 if not given) of each kernel of these names whole, in the trace's folder captures: program, arguments, and what its buffers and images hold before and after. Nothing is waited for; clscope kernel runs it again";
+    SAMPLE: "1 | 4 | plan", "no launch is drawn",
+        "Keeps one launch or four of each kernel, sizes and device whole, as CLSCOPE_CAPTURE does, drawn by chance from the whole run; plan only notes for each that is drawn whether it could be kept, and why not";
+    CAPTURE_LIMIT: "BYTES, with K, M or G", "1G; 16G of launches that are drawn, and a quarter of what the disk has free",
+        "Most bytes that the captured launches of a process take together";
+    CHECK: "0 | 1", "0",
+        "Records what `clscope check` judges by: memory objects among kernels' arguments, what waits are for, parts of buffers, and the places of calls that make something or fail (with CLSCOPE_CALL_SITES)";
+    REPLACE: "LIST of KERNEL=FILE, comma-separated; * and ? allowed in KERNEL", "none",
+        "Launches of these kernels run the kernel of the same name in FILE (OpenCL C, SPIR-V or a binary of the device), with the application's arguments; where its arguments differ or it does not build, the application's own runs. The trace says so";
+    APPEND_OPTIONS: "OPTIONS of the OpenCL compiler", "none",
+        "Appended to the options of programs that are built or compiled from source; the application is told its own. Where a program does not build so, it is built as the application asked";
+    LOCAL: "LIST of KERNEL=SIZES, as sobel=64x1, comma-separated; * and ? allowed in KERNEL", "as the application launches",
+        "Work-group size of launches of these kernels; where a launch cannot have it, the application's holds. The trace says so";
+    SYSFS_ROOT: "DIR", "/",
+        "Looks for sensors below this directory (its sys) instead of the system's";
+}
 
 /// Variables in which launchers give a process its MPI rank: Open MPI, PMIx, MPICH and its
 /// derivatives, MVAPICH, Slurm. The first that is set counts.
@@ -131,166 +144,6 @@ pub const OF_OPENCL: [&str; 24] = [
 
 /// Most bytes of a value of these that is kept.
 pub const LONGEST_OF_OPENCL: usize = 16 << 10;
-
-/// Every setting.
-pub const SETTINGS: &[Setting] = &[
-    Setting {
-        name: TRACE,
-        values: "PATH",
-        default: "PROGRAM-PID.clscope in the working directory",
-        help: "Directory that the trace goes to; made if missing",
-    },
-    Setting {
-        name: ENABLE,
-        values: "1 | 0",
-        default: "1",
-        help: "0 loads the recorder and leaves it idle",
-    },
-    Setting {
-        name: DEVICE_TIMING,
-        values: "auto | event | sample | callback | sync | off",
-        default: "auto",
-        help: "How device time is taken: from events harvested when the application waits (event), for a random part of the launches and transfers within a budget (sample), complete until that costs more than the budget (auto), from completion callbacks, by waiting for each command (sync), or not at all",
-    },
-    Setting {
-        name: START_PAUSED,
-        values: "0 | 1",
-        default: "0",
-        help: "1 records nothing until `clscope ctl` starts recording",
-    },
-    Setting {
-        name: MAX_SIZE,
-        values: "BYTES, with K, M or G",
-        default: "no limit",
-        help: "Keeps the newest part of the trace below this size",
-    },
-    Setting {
-        name: QUIET,
-        values: "0 | 1 | later",
-        default: "0",
-        help: "1 keeps the recorder's own messages off stderr; they are in the trace all the same. later prints only what the trace cannot hold, and losses while they can still be stopped; clscope record sets it, and says the rest once the application has ended",
-    },
-    Setting {
-        name: KERNELS,
-        values: "NAMES, comma-separated, * and ? allowed",
-        default: "all",
-        help: "Records and times only launches of these kernels; other launches are passed on untouched",
-    },
-    Setting {
-        name: GROUPS,
-        values: "NAMES, comma-separated, * and ? allowed",
-        default: "all",
-        help: "Records only host calls of these API groups: argument, build, command-buffer, enqueue, object, other, query, refcount, wait",
-    },
-    Setting {
-        name: BUDGET,
-        values: "PERCENT",
-        default: "1",
-        help: "Share of the application's own time that sampled device timing may cost",
-    },
-    Setting {
-        name: SENSORS,
-        values: "auto | off",
-        default: "auto",
-        help: "Samples the sensors that the process may read (RAPL, hwmon), in a thread of its own; off where clscope record does so",
-    },
-    Setting {
-        name: CLOCK_MARKERS,
-        values: "1 | 0",
-        default: "1",
-        help: "On NVIDIA's runtime: the recorder enqueues eight markers (60 us) on a queue that the application has just waited for, every 25 ms at first and every second later; they halve the bound within which device times are placed on the host's clock. 0 enqueues none",
-    },
-    Setting {
-        name: CALL_SITES,
-        values: "FRAMES, 1 to 16",
-        default: "0",
-        help: "Records with every enqueue where in the application it was called from: so many return addresses, from the innermost outwards",
-    },
-    Setting {
-        name: SNAPSHOT,
-        values: "0 | 1",
-        default: "0",
-        help: "1 reads sensors in the process before and after each command, and waits for it",
-    },
-    Setting {
-        name: COUNTERS,
-        values: "LIST of perf, oa:UUID, intel-queue[:CONFIGURATION]",
-        default: "none",
-        help: "Counters to read in the process: around each command, with CLSCOPE_SNAPSHOT=1 (perf events of a CPU device; an OA stream of the loaded configuration), or from Intel's queues with counters",
-    },
-    Setting {
-        name: SHARED,
-        values: "0 | 1",
-        default: "0",
-        help: "1 lets others read the trace, as far as the umask does; else it is its owner's alone (directory 0700, files 0600)",
-    },
-    Setting {
-        name: ARGUMENTS,
-        values: "1 | 0",
-        default: "1",
-        help: "0 leaves the application's arguments out of the trace, which may hold passwords; its name stays",
-    },
-    Setting {
-        name: COLLAPSE,
-        values: "1 | 0",
-        default: "1",
-        help: "0 records each of identical calls in a row; else, from the fifth on, they share a record: how many, total, shortest, longest, first and last",
-    },
-    Setting {
-        name: PROGRAMS,
-        values: "1 | 0",
-        default: "1",
-        help: "0 leaves sources and binaries of programs out of the trace; else they are kept in its folder programs, once for equal bytes, up to 16 MiB of each process",
-    },
-    Setting {
-        name: CAPTURE,
-        values: "KERNEL[:N[,N...]], comma-separated, * and ? allowed in KERNEL",
-        default: "nothing is captured",
-        help: "Keeps the Nth launch (1 if not given) of each kernel of these names whole, in the trace's folder captures: program, arguments, and what its buffers and images hold before and after. Nothing is waited for; clscope kernel runs it again",
-    },
-    Setting {
-        name: SAMPLE,
-        values: "1 | 4 | plan",
-        default: "no launch is drawn",
-        help: "Keeps one launch or four of each kernel, sizes and device whole, as CLSCOPE_CAPTURE does, drawn by chance from the whole run; plan only notes for each that is drawn whether it could be kept, and why not",
-    },
-    Setting {
-        name: CAPTURE_LIMIT,
-        values: "BYTES, with K, M or G",
-        default: "1G; 16G of launches that are drawn, and a quarter of what the disk has free",
-        help: "Most bytes that the captured launches of a process take together",
-    },
-    Setting {
-        name: CHECK,
-        values: "0 | 1",
-        default: "0",
-        help: "Records what `clscope check` judges by: memory objects among kernels' arguments, what waits are for, parts of buffers, and the places of calls that make something or fail (with CLSCOPE_CALL_SITES)",
-    },
-    Setting {
-        name: REPLACE,
-        values: "LIST of KERNEL=FILE, comma-separated; * and ? allowed in KERNEL",
-        default: "none",
-        help: "Launches of these kernels run the kernel of the same name in FILE (OpenCL C, SPIR-V or a binary of the device), with the application's arguments; where its arguments differ or it does not build, the application's own runs. The trace says so",
-    },
-    Setting {
-        name: APPEND_OPTIONS,
-        values: "OPTIONS of the OpenCL compiler",
-        default: "none",
-        help: "Appended to the options of programs that are built or compiled from source; the application is told its own. Where a program does not build so, it is built as the application asked",
-    },
-    Setting {
-        name: LOCAL,
-        values: "LIST of KERNEL=SIZES, as sobel=64x1, comma-separated; * and ? allowed in KERNEL",
-        default: "as the application launches",
-        help: "Work-group size of launches of these kernels; where a launch cannot have it, the application's holds. The trace says so",
-    },
-    Setting {
-        name: SYSFS_ROOT,
-        values: "DIR",
-        default: "/",
-        help: "Looks for sensors below this directory (its sys) instead of the system's",
-    },
-];
 
 #[cfg(test)]
 mod tests {
