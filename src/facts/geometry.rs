@@ -61,7 +61,7 @@ impl Geometry {
     };
 
     /// Of clEnqueueNDRangeKernel.
-    pub fn of(
+    pub fn read_ndrange(
         dimensions: u32,
         offset: *const usize,
         global: *const usize,
@@ -205,7 +205,7 @@ mod tests {
                      global: &[usize; 3],
                      local: Option<&[usize; 3]>| {
             let at = |sizes: Option<&[usize; 3]>| sizes.map_or(std::ptr::null(), |s| s.as_ptr());
-            Geometry::of(dimensions, at(offset), at(Some(global)), at(local))
+            Geometry::read_ndrange(dimensions, at(offset), at(Some(global)), at(local))
         };
         let all = [
             given(1, None, &a, None),

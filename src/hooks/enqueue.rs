@@ -169,7 +169,7 @@ pub unsafe fn enqueued(entered: Entered, what: &What, plan: &Plan, host: P) {
     unsafe {
         match beside::nothing_ran() {
             true => write(entered, what, plan, host, |entered| (entered.begin(), end)),
-            false => told_beside(entered, what, plan, host, end),
+            false => record_without_own_time(entered, what, plan, host, end),
         }
     }
 }
@@ -181,7 +181,7 @@ pub unsafe fn enqueued(entered: Entered, what: &What, plan: &Plan, host: P) {
 /// The call has succeeded with these arguments.
 #[cold]
 #[inline(never)]
-unsafe fn told_beside(entered: Entered, what: &What, plan: &Plan, host: P, end: u64) {
+unsafe fn record_without_own_time(entered: Entered, what: &What, plan: &Plan, host: P, end: u64) {
     let times = beside::without((entered.begin(), end), entered.thread.last.get());
     let local = replace::launched_with();
     let mut geometry = what.geometry;

@@ -164,7 +164,7 @@ fn choose(below: &[*mut c_void]) -> Option<usize> {
 
 /// The object that the first function of a table lies in.
 fn loader_of(below: &[*mut c_void]) -> Option<owners::Object> {
-    below.iter().find(|f| !f.is_null()).and_then(|f| owners::Object::of(*f))
+    below.iter().find(|f| !f.is_null()).and_then(|f| owners::Object::find(*f))
 }
 
 /// As [`clInitLayer`], for loaders that pass properties; we know none, and a layer may ignore what

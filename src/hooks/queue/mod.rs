@@ -456,7 +456,7 @@ pub unsafe fn clGetCommandQueueInfo(
     let masked = known.filter(|q| q.profiling_added);
     let code = match (masked, param_name) {
         (Some(known), cl::CL_QUEUE_PROPERTIES_ARRAY) => {
-            let twin = guard::unseen(|| Twin::of(site, known));
+            let twin = guard::unseen(|| Twin::create(site, known));
             let asked = twin.as_ref().map_or(queue, |t| t.queue);
             // SAFETY: the application's own question, about a queue that was made exactly as it
             // asked.

@@ -65,13 +65,13 @@ pub(super) const WRITING: u64 = cl::CL_MAP_WRITE | cl::CL_MAP_WRITE_INVALIDATE_R
 
 /// Whether the call that is under way is recorded in a checked run. Asked in a stand-in of any way:
 /// the recorder's own calls and inner layers' are of another depth.
-pub(super) fn told() -> bool {
+pub(super) fn is_checked_call() -> bool {
     checked::wanted() && !guard::thread().outside()
 }
 
 /// A reference was taken in a checked run, or refused with an error code.
 pub(super) fn retained(of: Of, code: i32) {
-    if told() {
+    if is_checked_call() {
         stale::retained(of, code);
     }
 }
