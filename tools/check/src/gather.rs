@@ -104,7 +104,7 @@ pub fn check(view: &View<'_>, traces: Vec<String>) -> Document {
                 let told = names.iter().filter(|told| told.function == call.function);
                 let list = told.clone().find_map(|told| failures::wait_list(told.values));
                 state.call(&seen, list.as_deref());
-                told.for_each(|told| state.told(&seen.at(), told.values));
+                told.for_each(|told| state.read_detail(&seen.at(), told.values));
             }
             Event::Command(command) => {
                 let Some(state) = processes.get_mut(command.process.0 as usize) else { continue };
@@ -270,10 +270,10 @@ impl Process {
     }
 
     /// What was told ahead of a call that returned, where its record does not tell it.
-    fn told(&mut self, at: &At<'_>, [kind, id, _]: [u64; 3]) {
+    fn read_detail(&mut self, at: &At<'_>, [kind, id, _]: [u64; 3]) {
         match kind {
-            detail::OBJECT => self.lifetimes.told(at, id as u32, &mut self.findings),
-            detail::EVENT => self.events.told(at, id as u32, &mut self.findings),
+            detail::OBJECT => self.lifetimes.check_named(at, id as u32, &mut self.findings),
+            detail::EVENT => self.events.check_named(at, id as u32, &mut self.findings),
             _ => {}
         }
     }

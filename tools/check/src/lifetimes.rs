@@ -264,7 +264,7 @@ impl Lifetimes {
     /// What was told ahead of the call whose record was seen last: it names an object that was
     /// released. The record has another name for it where the runtime took the handle: it was seen
     /// as a new object then.
-    pub fn told(&mut self, at: &At<'_>, id: u32, to: &mut Findings) {
+    pub fn check_named(&mut self, at: &At<'_>, id: u32, to: &mut Findings) {
         if !self.judged.contains(&id) {
             self.named(at, id, to);
         }
