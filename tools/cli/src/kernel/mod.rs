@@ -303,7 +303,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     // Its device is looked for where its application found it.
     if args.device.is_none() {
         let trace = capture.folder.ancestors().nth(2).unwrap_or(&capture.folder);
-        let of = Environment::of(trace, args.trust, &|name| std::env::var_os(name));
+        let of = Environment::read(trace, args.trust, &|name| std::env::var_os(name));
         environment = of.changes(capture.launch.environment.as_ref());
     }
     drop(capture);
