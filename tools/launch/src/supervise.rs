@@ -117,7 +117,7 @@ pub struct Limits {
 
 impl Limits {
     /// What passed, in words.
-    fn told(&self, is_whole: bool) -> String {
+    fn describe_passed(&self, is_whole: bool) -> String {
         match self.whole.filter(|_| is_whole) {
             Some(whole) => format!("the limit of {} s for its process", whole.as_secs()),
             None => format!("the limit of {} s for a launch (--limit)", self.launch.as_secs()),
@@ -289,7 +289,7 @@ fn once(
     let (status, interrupted) = match waited {
         Waited::Ended(status, interrupted) => (status, interrupted),
         Waited::TooLong(is_whole) => {
-            let end = End::Died(heard, limits.told(is_whole));
+            let end = End::Died(heard, limits.describe_passed(is_whole));
             return Ok(Once { end, measured, interrupted: false });
         }
     };

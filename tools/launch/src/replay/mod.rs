@@ -16,7 +16,7 @@ pub mod course;
 pub mod drawn;
 pub mod environment;
 pub mod job;
-pub mod kept;
+pub mod measured_file;
 pub mod plan;
 
 pub use course::{Options, Replayed, command, limit, run};
