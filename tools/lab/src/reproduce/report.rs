@@ -46,7 +46,7 @@ pub struct On {
 
 impl On {
     /// Of what the runtime says.
-    pub fn of(device: &DeviceFacts) -> On {
+    pub fn describe(device: &DeviceFacts) -> On {
         On {
             name: device.name.clone(),
             platform: device.platform.clone(),
@@ -250,13 +250,13 @@ impl Report {
     }
 
     /// An experiment of which its parts gave these results.
-    pub fn of(of: &'static Experiment, results: &[&Results]) -> Report {
+    pub fn evaluate(of: &'static Experiment, results: &[&Results]) -> Report {
         let How::Measure { draw, .. } = of.how else {
             return Report::without(of, State::NotReproducible, String::new());
         };
         let seen = Seen { results };
         let by_models = matches!(draw, Draw::Estimates(..) | Draw::Ratios(_));
-        let fitted = models::Fitted::of(results);
+        let fitted = models::Fitted::fit(results);
         let (x, y, curves) = match draw {
             Draw::Curves { x, label, y } => {
                 let unit = seen.cases().find_map(|c| c.figure(y)).map_or("", |f| f.unit);

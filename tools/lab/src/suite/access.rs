@@ -276,7 +276,7 @@ pub(super) fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
         let variant = Rc::new(Variant { level, table_words, max_group });
         let parameters = BTreeMap::from([("occupancy", json!(items))]);
         let id = format!("{}/access/{name}", SUITE.name);
-        cases.push(Case::of(id, SUITE.name, variant).with(parameters));
+        cases.push(Case::with_axes(id, SUITE.name, variant).with(parameters));
     }
     cases
 }

@@ -200,7 +200,7 @@ impl Swept for Variant {
 pub(super) fn cases() -> Vec<Case> {
     let case = |id: String, question| {
         let variant = Variant { question, groups: 1, group: 1 };
-        Case::of(format!("structure/{id}"), super::structure::SUITE.name, Rc::new(variant))
+        Case::with_axes(format!("structure/{id}"), super::structure::SUITE.name, Rc::new(variant))
     };
     let couples = COUPLES.map(|n| {
         let parameters = BTreeMap::from([("couples", json!(n))]);

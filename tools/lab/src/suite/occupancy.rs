@@ -272,7 +272,7 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
             ("group_size", json!(group)),
         ]);
         let id = format!("{}/{name}", SUITE.name);
-        Case::of(id, SUITE.name, Rc::new(variant)).with(parameters)
+        Case::with_axes(id, SUITE.name, Rc::new(variant)).with(parameters)
     };
     ALL.into_iter().map(case).collect()
 }

@@ -321,7 +321,7 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
     let mut add = |sweep: &'static str, at: usize, label: String, variant: Variant| {
         let parameters = BTreeMap::from([("sweep", json!(sweep)), ("at", json!(at))]);
         let id = format!("structure/{sweep}/{label}");
-        cases.push(Case::of(id, SUITE.name, Rc::new(variant)).with(parameters));
+        cases.push(Case::with_axes(id, SUITE.name, Rc::new(variant)).with(parameters));
     };
     // GPUs keep 16 or 32 groups on a unit: far enough to see them full, and more than once.
     let last = if device.kind == DeviceKind::Gpu { 72 * units } else { (3 * units + 2).max(72) };

@@ -311,7 +311,7 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
         if let Some((axis, value)) = extra {
             parameters.extend([("sweep", json!(axis)), (axis, json!(value))]);
         }
-        cases.push(Case::of(id, SUITE.name, Rc::new(variant)).with(parameters));
+        cases.push(Case::with_axes(id, SUITE.name, Rc::new(variant)).with(parameters));
     };
     for scalar in [Scalar::Int, Scalar::Float, Scalar::Double] {
         for class in [Class::Arithmetic, Class::Division, Class::Special, Class::Other] {

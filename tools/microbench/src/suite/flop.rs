@@ -452,7 +452,7 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
             ("width", json!(variant.width)),
         ]);
         let launched = Launched { variant, groups, group, power: false };
-        cases.push(Case::of(variant.id(), SUITE.name, Rc::new(launched)).with(parameters));
+        cases.push(Case::with_axes(variant.id(), SUITE.name, Rc::new(launched)).with(parameters));
     }
     let variant = Variant { shape: Shape::Private, scalar: Scalar::Float, op: Op::Mad, width: 1 };
     let sizes = if settings.tpb.len() > 1 { settings.tpb.clone() } else { vec![group] };
@@ -465,7 +465,7 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
             ]);
             let launched = Launched { variant, groups, group, power: false };
             let id = format!("flop/sweep/{group}/{groups}");
-            cases.push(Case::of(id, SUITE.name, Rc::new(launched)).with(parameters));
+            cases.push(Case::with_axes(id, SUITE.name, Rc::new(launched)).with(parameters));
         }
     }
     cases

@@ -410,7 +410,7 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
         if let Some(alpha) = variant.alpha {
             parameters.extend([("sweep", json!("alpha")), ("alpha", json!(alpha))]);
         }
-        cases.push(Case::of(id, SUITE.name, Rc::new(variant)).with(parameters));
+        cases.push(Case::with_axes(id, SUITE.name, Rc::new(variant)).with(parameters));
     };
     for (kind, name) in KINDS {
         // As many accesses of four words as of one: caches keep as small a part of them.

@@ -288,7 +288,7 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
                 Shape::Along => format!("levels/working_set/{bytes}/along"),
                 _ => format!("levels/working_set/{bytes}"),
             };
-            Case::of(id, SUITE.name, Rc::new(variant)).with(BTreeMap::from([
+            Case::with_axes(id, SUITE.name, Rc::new(variant)).with(BTreeMap::from([
                 ("sweep", json!("working_set")),
                 ("bytes", json!(bytes)),
                 ("width", json!(shape.width())),

@@ -414,7 +414,7 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
             if let Pattern::Stride(by) | Pattern::Local(by) = variant.pattern {
                 parameters.insert("stride", json!(by));
             }
-            Case::of(variant.id(), SUITE.name, Rc::new(variant)).with(parameters)
+            Case::with_axes(variant.id(), SUITE.name, Rc::new(variant)).with(parameters)
         })
         .collect();
     let parameters = BTreeMap::from([("pattern", json!("runtime_copy"))]);

@@ -266,7 +266,7 @@ pub(super) fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
             let mixture = Mixture::new(pairs, device, settings);
             let parameters = BTreeMap::from([("mixture", named(pairs))]);
             let id = format!("{}/mixture/{name}", SUITE.name);
-            Case::of(id, SUITE.name, Rc::new(mixture)).with(parameters)
+            Case::with_axes(id, SUITE.name, Rc::new(mixture)).with(parameters)
         })
         .collect();
     let [.., (_, pairs)] = MIXTURES;

@@ -249,7 +249,7 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
                 ]);
                 let id = format!("transfer/{host_name}/{direction}/{bytes}");
                 let variant = Rc::new(Variant { host, to_device, bytes });
-                cases.push(Case::of(id, SUITE.name, variant).with(parameters));
+                cases.push(Case::with_axes(id, SUITE.name, variant).with(parameters));
             }
         }
     }
@@ -265,7 +265,7 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
                 ]);
                 let id = format!("transfer/continuous/{host_name}/{direction}");
                 let of = Rc::new(Continuous(Variant { host, to_device, bytes }));
-                cases.push(Case::of(id, SUITE.name, of).with(parameters));
+                cases.push(Case::with_axes(id, SUITE.name, of).with(parameters));
             }
         }
         cases.push(super::floor_case(SUITE.name, "transfer/continuous"));
