@@ -101,7 +101,7 @@ impl Captures {
     }
 
     /// Of a trace.
-    pub fn of(trace: &Trace<'_>) -> Self {
+    pub fn collect(trace: &Trace<'_>) -> Self {
         let mut out = Collector::default();
         for process in &trace.processes {
             let d = &process.definitions;
@@ -335,7 +335,7 @@ mod tests {
         defs::Capture { kernel, launch, folder, refused: refused.into(), ..Default::default() }
     }
 
-    fn of(asked: &str, captures: &[defs::Capture]) -> Captures {
+    fn count_all(asked: &str, captures: &[defs::Capture]) -> Captures {
         counted(asked, captures, None)
     }
 
@@ -372,7 +372,7 @@ mod tests {
             capture(2, 0, "c"),
             capture(2, 0, "c"),
         ];
-        let found = of("gemm,copy", &all);
+        let found = count_all("gemm,copy", &all);
         let told: Vec<_> = found
             .refused
             .iter()
@@ -393,13 +393,13 @@ mod tests {
 
     #[test]
     fn what_never_came_is_told_with_the_nearest_names() {
-        let found = of("gem,c*:1,7", &[capture(2, 1, "")]);
+        let found = count_all("gem,c*:1,7", &[capture(2, 1, "")]);
         assert_eq!(
             found.unmet,
             ["no kernel has the name gem: nearest are gemm, copy", "launch 7 of c* never came"]
         );
         assert_eq!(found.captured.len(), 1);
-        assert!(of("", &[]).is_empty());
+        assert!(count_all("", &[]).is_empty());
     }
 
     #[test]
