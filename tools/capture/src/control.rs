@@ -113,7 +113,7 @@ pub fn flush(ring: &Path) -> Result<String, CaptureError> {
     let stem = ring.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
     let (mut files, mut bytes) = (0, 0);
     for path in entries(directory)? {
-        let role = path.file_name().and_then(|n| n.to_str()).and_then(Role::of);
+        let role = path.file_name().and_then(|n| n.to_str()).and_then(Role::from_name);
         let Some(role) = role.filter(|r| r.stem().is_none_or(|s| s == stem)) else { continue };
         // A segment may have gone since it was listed (--max-size).
         let Ok(file) = input::open_inside(&path) else { continue };
