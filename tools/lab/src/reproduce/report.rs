@@ -164,6 +164,23 @@ pub struct Number {
     pub reason: Option<String>,
 }
 
+impl Number {
+    /// Ours as `value` writes it, with what was compared; the place of its reason, from 1, where
+    /// `shared` lists that.
+    pub fn in_words(
+        &self,
+        shared: &[&str],
+        value: impl FnOnce(&Self, Option<&str>) -> String,
+    ) -> String {
+        let noted = |reason: &str| shared.iter().position(|s| *s == reason);
+        if let (None, Some(note)) = (&self.here, self.reason.as_deref().and_then(noted)) {
+            return format!("none ({})", note + 1);
+        }
+        let how = self.compared.as_ref().map_or_else(String::new, |how| format!(" ({how})"));
+        value(self, self.reason.as_deref().filter(|r| !r.is_empty())) + &how
+    }
+}
+
 /// A number of the document.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Printed {

@@ -234,13 +234,8 @@ impl Variant {
             }
         };
         Job {
-            source: Source::Blend,
-            entry: "blend",
             defines,
             needs,
-            groups: self.groups,
-            group: self.group,
-            may_shrink: false,
             buffers: vec![16 * self.groups * self.group, data, put],
             fills: vec![fill],
             args: vec![
@@ -256,8 +251,7 @@ impl Variant {
             ],
             trips: Trips::Lasting(settings.launch_ns()),
             check_trips: 3,
-            check: Box::new(move |outcome| self.compare(outcome)),
-            check_args: Vec::new(),
+            ..Job::new(Source::Blend, "blend", (self.groups, self.group), move |o| self.compare(o))
         }
     }
 }

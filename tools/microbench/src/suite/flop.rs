@@ -304,12 +304,8 @@ impl Variant {
         let single = self.shape == Shape::Single;
         let check_trips = if single { 1 } else { 3 };
         Job {
-            source: Source::Flop,
-            entry: "flop",
             defines,
             needs,
-            groups,
-            group,
             may_shrink: true,
             buffers: vec![bytes, if private { self.width * 8 } else { bytes }],
             fills,
@@ -322,8 +318,8 @@ impl Variant {
             ],
             trips: if single { Trips::Fixed(1) } else { Trips::Lasting(settings.launch_ns()) },
             check_trips,
-            check: Box::new(move |outcome| self.compare(outcome, checked)),
             check_args: vec![(3, encode(checked[0])), (4, encode(checked[1]))],
+            ..Job::new(Source::Flop, "flop", (groups, group), move |o| self.compare(o, checked))
         }
     }
 }

@@ -251,13 +251,8 @@ impl Variant {
             });
         }
         Job {
-            source: Source::Latency,
-            entry: "chain",
             defines,
             needs: vec![Need::Local(pad as u64), Need::Group(self.level.group)],
-            groups,
-            group: self.level.group,
-            may_shrink: false,
             buffers: vec![4 * groups * self.level.group, 4 * table],
             fills,
             args: vec![
@@ -276,8 +271,9 @@ impl Variant {
                 _ => Trips::Lasting(settings.launch_ns()),
             },
             check_trips: 2,
-            check: Box::new(move |outcome| self.compare(outcome, hop)),
-            check_args: Vec::new(),
+            ..Job::new(Source::Latency, "chain", (groups, self.level.group), move |o| {
+                self.compare(o, hop)
+            })
         }
     }
 }
