@@ -162,14 +162,15 @@ pub static ONE: usize = 1;
 #[cold]
 fn interned(key: &Key) -> u32 {
     let Some(tables) = objects::tables() else { return 0 };
+    let sizes = (key.head, [key.offset, key.global, key.local]);
     let id = tables.geometries.with(|known| {
-        if let Some(id) = known.get(key) {
+        if let Some(id) = known.get(&sizes) {
             return *id;
         }
         // No id is given twice, also where the table had to begin anew.
         let id = tables.next_geometry.fetch_add(1, Ordering::Relaxed);
         define(id, key);
-        known.insert(*key, id);
+        known.insert(sizes, id);
         id
     });
     id.unwrap_or(0)

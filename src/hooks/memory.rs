@@ -1,7 +1,7 @@
 //! Memory objects: what their images hold, their destructors; native kernels and SVM frees, which
 //! carry callbacks.
 
-use super::ended;
+use super::calls::ended;
 use super::enqueue::{self, What};
 use super::given;
 use crate::abi::constants as cl;

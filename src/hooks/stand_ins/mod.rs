@@ -18,10 +18,10 @@ use crate::facts::geometry::ONE;
 use crate::facts::objects;
 use crate::features::capture::{self, Launch};
 use crate::features::{beside, replace};
+use crate::hooks::calls::region_bytes;
 use crate::hooks::checked::parts::{self, Side};
 use crate::hooks::checked::stale::{self, Of};
 use crate::hooks::checked::{self, host_memory};
-use crate::hooks::region_bytes;
 use crate::recording::guard;
 use crate::runtime::functions as api;
 use crate::runtime::real::Function;
@@ -44,18 +44,6 @@ pub fn stand_in_of(slot: usize, function: u16) -> Option<*mut c_void> {
         5 => stand_in::<5>(function),
         _ => None,
     }
-}
-
-/// Whether the call that is under way is the application's own and came in by this way, recorded or
-/// not.
-pub(super) fn outermost(slot: usize) -> bool {
-    let t = guard::thread();
-    !t.writing.get() && (t.outside() || t.depth.get() == 1 + slot as u8)
-}
-
-/// Whether it is recorded, too.
-pub(super) fn recorded(slot: usize) -> bool {
-    outermost(slot) && !guard::thread().outside()
 }
 
 /// Functions that are looked at before they are called, or after they returned, for what runs beside
@@ -183,8 +171,8 @@ macro_rules! stand_ins {
 use Memory::{Buffer, Image, Pipe, Sampler};
 use beside::{Command, What};
 use tell::{
-    WRITING, added, arrived, capture_made, image_made, is_checked_call, lacked, live,
-    program_built, program_created, retained, transfer, unified_made,
+    WRITING, added, arrived, capture_made, image_made, is_checked_call, lacked, live, outermost,
+    program_built, program_created, recorded, retained, transfer, unified_made,
 };
 
 stand_ins! {
