@@ -221,8 +221,15 @@ pub unsafe fn clGetEventProfilingInfo(
         // SAFETY: the runtime has just written a cl_ulong there, wherever that is.
         let value = unsafe { value.cast::<u64>().read_unaligned() };
         let local = || launching_thread::sampling(thread);
-        let told =
-            || device_time::read::queried(thread, local, (event, facts), (param_name, value), end);
+        let told = || {
+            device_time::queried_times::queried(
+                thread,
+                local,
+                (event, facts),
+                (param_name, value),
+                end,
+            )
+        };
         guard::unseen(|| guard::protect((), told));
     }
     code
@@ -270,7 +277,9 @@ pub unsafe fn clReleaseEvent(site: Site, real: f::clReleaseEvent, event: H) -> i
     let command = facts.map_or(0, |facts| facts.command);
     if let Some(facts) = facts.filter(|facts| facts.awaited) {
         let thread = entered.thread;
-        guard::unseen(|| guard::protect((), || device_time::read::released(thread, event, facts)));
+        guard::unseen(|| {
+            guard::protect((), || device_time::queried_times::released(thread, event, facts))
+        });
     }
     // SAFETY: as above.
     let code = guard::real_call(&entered, || unsafe { real(event) });

@@ -8,7 +8,7 @@ use crate::abi::functions::{COUNT, FUNCTIONS};
 use crate::os::locks::lock::clock;
 use crate::os::undisturbed::undisturbed;
 use crate::settings::config;
-use clscope_trace::file::control;
+use clscope_trace::ring_file::control;
 use clscope_trace::values;
 use once_cell::race::OnceRef;
 use std::ffi::c_void;

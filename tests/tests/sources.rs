@@ -397,8 +397,8 @@ const CIRCLES: [&str; 3] = [
     "features/capture/begin.rs features/capture/lifetimes.rs features/capture/look.rs \
      features/capture/mod.rs features/capture/program.rs",
     "features/device_time/calls.rs features/device_time/markers.rs features/device_time/mod.rs \
-     features/device_time/pending.rs features/device_time/queues.rs features/device_time/read.rs \
-     features/device_time/sampling.rs features/device_time/switch.rs",
+     features/device_time/pending.rs features/device_time/queried_times.rs \
+     features/device_time/queues.rs features/device_time/sampling.rs features/device_time/switch.rs",
     "recording/files/mod.rs recording/files/reopened_file.rs recording/files/segments.rs \
      recording/guard.rs recording/ring/end.rs recording/ring/mod.rs recording/ring/pool.rs \
      recording/ring/protocol.rs recording/ring/records.rs recording/ring/regions.rs \

@@ -22,7 +22,7 @@ use crate::settings::config;
 use clscope_io::output::Access;
 use clscope_readings::host;
 use clscope_trace::defs::{self, Argument, Def, Function, Small};
-use clscope_trace::file::{RING_FIRST, control};
+use clscope_trace::ring_file::{RING_FIRST, control};
 use clscope_trace::{Clock, FileHeader, FileKind, VERSION};
 use memmap2::{MmapOptions, MmapRaw};
 use std::fs::{DirBuilder, File};
@@ -113,7 +113,7 @@ impl Files {
             format!(
                 "cannot make the trace directory {}: {e}; name a writable one with {}",
                 directory.display(),
-                clscope_trace::settings::TRACE
+                clscope_trace::variables::TRACE
             )
         })?;
         // Another user could have made it to have us write elsewhere: its default name can be
@@ -122,7 +122,7 @@ impl Files {
             format!(
                 "cannot use {} as the trace directory: {e}; name another one with {}",
                 directory.display(),
-                clscope_trace::settings::TRACE
+                clscope_trace::variables::TRACE
             )
         })?;
         let mut header = FileHeader {

@@ -10,7 +10,7 @@ use crate::os::locks::lock::Mutex;
 use crate::os::plain_write;
 use crate::recording::files::access;
 use clscope_io::output::{Access, closed, own_directory};
-use clscope_trace::file::attendance;
+use clscope_trace::ring_file::attendance;
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
 use std::io;

@@ -5,8 +5,8 @@ use super::super::guard::{Thread, publish};
 use super::super::now;
 use super::make_room;
 use super::protocol::cell;
-use clscope_trace::file::ring;
 use clscope_trace::record::{self, DropReason};
+use clscope_trace::ring_file::ring;
 use std::sync::atomic::{Ordering, compiler_fence};
 
 /// Delta of a record at `time`, and `time` itself moved forward where the clock stood still or a

@@ -8,7 +8,7 @@ use crate::running::{parent, processes};
 use clscope_io::output::{Access, create_new};
 use clscope_io::{input, mapped};
 use clscope_trace::directory::Role;
-use clscope_trace::file::control;
+use clscope_trace::ring_file::control;
 use clscope_trace::{FileHeader, FileKind};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;

@@ -16,7 +16,7 @@ use clscope_profile::changes::{Changes, recorded_changes};
 use clscope_profile::profile::View;
 use clscope_profile::programs::Code;
 use clscope_trace::record::{Detail, detail};
-use clscope_trace::settings;
+use clscope_trace::variables;
 use std::collections::HashMap;
 
 /// What the rules know of one process.
@@ -336,15 +336,15 @@ fn is_on(definitions: &Definitions, setting: &str) -> bool {
 
 /// Whether a process was recorded with `--check`.
 fn is_checked(definitions: &Definitions) -> bool {
-    is_on(definitions, settings::CHECK)
+    is_on(definitions, variables::CHECK)
 }
 
 /// Why some calls alone were recorded from the beginning, where that was asked for.
 fn partly(definitions: &Definitions) -> Option<String> {
-    if is_on(definitions, settings::START_PAUSED) {
+    if is_on(definitions, variables::START_PAUSED) {
         return Some("recording began paused".to_owned());
     }
-    let filters = [settings::GROUPS, settings::KERNELS];
+    let filters = [variables::GROUPS, variables::KERNELS];
     given(definitions)
         .find(|(name, value)| filters.contains(name) && !value.trim().is_empty())
         .map(|(name, value)| format!("{name}={value} leaves calls out"))

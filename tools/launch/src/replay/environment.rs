@@ -4,7 +4,7 @@
 //! read the environment.
 
 use clscope_profile::trace_files::TraceFiles;
-use clscope_trace::settings::OF_OPENCL;
+use clscope_trace::variables::OF_OPENCL;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;

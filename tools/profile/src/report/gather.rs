@@ -35,7 +35,7 @@ fn held(stats: &Stats, repeated: &Repeated) -> Option<u64> {
 
 /// The recorder's sampling budget in percent: the least that a process was set to, or the default.
 fn budget(trace: &Trace<'_>) -> Option<f64> {
-    use clscope_trace::settings::{BUDGET, SETTINGS};
+    use clscope_trace::variables::{BUDGET, SETTINGS};
     let default = SETTINGS.iter().find(|s| s.name == BUDGET).map(|s| s.default);
     let set = trace.processes.iter().map(|p| {
         let settings = &p.definitions.process.settings;

@@ -6,7 +6,7 @@ use clscope_analysis::Trace;
 use clscope_names::short;
 use clscope_trace::directory::{CAPTURES, is_capture_folder};
 use clscope_trace::replace::nearest;
-use clscope_trace::{defs, settings, values};
+use clscope_trace::{defs, values, variables};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::FileType;
@@ -162,7 +162,7 @@ impl Collector {
         self.kernels.extend(of_process);
         let asked = given
             .iter()
-            .find_map(|s| s.strip_prefix(settings::CAPTURE)?.strip_prefix('='))
+            .find_map(|s| s.strip_prefix(variables::CAPTURE)?.strip_prefix('='))
             .and_then(|text| values::captures(text).ok());
         for one in asked.unwrap_or_default() {
             if !self.asked.contains(&one) {
@@ -342,7 +342,7 @@ mod tests {
     fn counted(asked: &str, captures: &[defs::Capture], launches: Option<&Launches>) -> Captures {
         let mut out = Collector::default();
         let kernels = [(1, "gemm".to_owned()), (2, "copy".to_owned())];
-        let given = [format!("{}={asked}", settings::CAPTURE)];
+        let given = [format!("{}={asked}", variables::CAPTURE)];
         out.process("t/1-0", &given, kernels.into_iter(), captures, |id| format!("k{id}"));
         out.finish(launches)
     }
