@@ -94,7 +94,7 @@ impl Returned for i32 {
     }
     fn missing() -> Self {
         // What a loader answers for a function that the driver lacks.
-        super::constants::CL_INVALID_OPERATION
+        clscope_trace::codes::CL_INVALID_OPERATION
     }
 }
 

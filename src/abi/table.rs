@@ -155,7 +155,7 @@ macro_rules! table {
             }
             enqueue 93 clEnqueueNDRangeKernel(command_queue: H, kernel: H, work_dim: u32, global_work_offset: *const usize, global_work_size: *const usize, local_work_size: *const usize, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32, "1.0" "enqueue" [Object command_queue, Object kernel, Unsigned work_dim] {
                 queue: command_queue, kind: NdRange, waits: (num_events_in_wait_list, event_wait_list), event: event,
-                object: kernel, geometry: Geometry::of(work_dim, global_work_offset, global_work_size, local_work_size),
+                object: kernel, geometry: Geometry::read_ndrange(work_dim, global_work_offset, global_work_size, local_work_size),
             }
             hook 94 clEnqueueNativeKernel(command_queue: H, user_func: P, args: P, cb_args: usize, num_mem_objects: u32, mem_list: *const H, args_mem_loc: P, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32, "1.0" "enqueue" [Object command_queue, Bytes cb_args, Unsigned num_mem_objects] { }
             enqueue 95 clEnqueueMarkerWithWaitList(command_queue: H, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32, "1.2" "enqueue" [Object command_queue] {

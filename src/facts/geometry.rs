@@ -61,7 +61,7 @@ impl Geometry {
     };
 
     /// Of clEnqueueNDRangeKernel.
-    pub fn of(
+    pub fn read_ndrange(
         dimensions: u32,
         offset: *const usize,
         global: *const usize,
@@ -162,14 +162,15 @@ pub static ONE: usize = 1;
 #[cold]
 fn interned(key: &Key) -> u32 {
     let Some(tables) = objects::tables() else { return 0 };
+    let sizes = (key.head, [key.offset, key.global, key.local]);
     let id = tables.geometries.with(|known| {
-        if let Some(id) = known.get(key) {
+        if let Some(id) = known.get(&sizes) {
             return *id;
         }
         // No id is given twice, also where the table had to begin anew.
         let id = tables.next_geometry.fetch_add(1, Ordering::Relaxed);
         define(id, key);
-        known.insert(*key, id);
+        known.insert(sizes, id);
         id
     });
     id.unwrap_or(0)
@@ -205,7 +206,7 @@ mod tests {
                      global: &[usize; 3],
                      local: Option<&[usize; 3]>| {
             let at = |sizes: Option<&[usize; 3]>| sizes.map_or(std::ptr::null(), |s| s.as_ptr());
-            Geometry::of(dimensions, at(offset), at(Some(global)), at(local))
+            Geometry::read_ndrange(dimensions, at(offset), at(Some(global)), at(local))
         };
         let all = [
             given(1, None, &a, None),

@@ -2,7 +2,6 @@
 //! runtime gives out again is simply defined again, so nothing has to be removed.
 #![forbid(unsafe_code)]
 
-use super::geometry::Key;
 use super::map::Map;
 use crate::abi::entry::H;
 use crate::os::locks::fork_safe::ForkSafe;
@@ -17,7 +16,8 @@ pub struct Tables {
     next_object: AtomicU32,
     next_command: AtomicU64,
     launches: Map,
-    pub(super) geometries: ForkSafe<HashMap<Key, u32>>,
+    /// By head, offset, global and local size.
+    pub(super) geometries: ForkSafe<HashMap<(usize, [[usize; 3]; 3]), u32>>,
     pub(super) next_geometry: AtomicU32,
 }
 

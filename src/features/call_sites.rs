@@ -162,7 +162,7 @@ fn unwound(tree: &mut Stacks, sites: &Sites, at: usize, function: u16) -> u32 {
             continue;
         }
         if !loaded.stays && !checks.iter().any(|c| c.begin == loaded.begin) {
-            checks.push(Check::of(&loaded, *ip));
+            checks.push(Check::identify(&loaded, *ip));
         }
         let address = (*ip - loaded.base) as u64;
         taken.push(Frame { module: known.module(loaded), address });
@@ -324,7 +324,7 @@ fn find_object() -> Option<FindObject> {
 }
 
 impl Check {
-    fn of(loaded: &Loaded, address: usize) -> Self {
+    fn identify(loaded: &Loaded, address: usize) -> Self {
         let bytes =
             loaded.build_id.get(..8).and_then(|b| b.try_into().ok()).map(u64::from_le_bytes);
         let build_id = bytes
@@ -340,7 +340,7 @@ impl Check {
         let Some(find) = find_object() else {
             let program = current().map_or("", |sites| &sites.program);
             return loaded(self.address, program)
-                .is_some_and(|l| Check::of(&l, self.address).same(self));
+                .is_some_and(|l| Check::identify(&l, self.address).same(self));
         };
         let mut object = [0u64; 32];
         // SAFETY: any address may be asked for; there is room for the structure. Words 1 and 2 are

@@ -287,7 +287,7 @@ pub unsafe fn record<'a>(
             None
         } else {
             // SAFETY: the successful call has read them.
-            Some(unsafe { WaitList::of(what.waits) })
+            Some(unsafe { WaitList::copy(what.waits) })
         };
         let (object, object2) = (
             objects::id(what.object),
@@ -397,7 +397,7 @@ struct WaitList {
 impl WaitList {
     /// # Safety
     /// `count` events lie there, or the list is NULL.
-    unsafe fn of((count, list): (u32, *const H)) -> Self {
+    unsafe fn copy((count, list): (u32, *const H)) -> Self {
         let mut out = Self { inline: [0; 64], length: 0, many: Vec::new() };
         if list.is_null() || count == 0 {
             return out;

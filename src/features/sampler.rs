@@ -19,7 +19,7 @@ use clscope_sensors::files::{Files, ReadAt};
 use clscope_sensors::rapl::perf::Unopened;
 use clscope_sensors::sampler::{Sampler, SamplerHost, Settings, SystemHost};
 use clscope_sensors::{Clock as _, Roots, System, doctor};
-use clscope_trace::settings::NO_SNAPSHOT;
+use clscope_trace::variables::NO_SNAPSHOT;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,6 +1,7 @@
 //! Contexts.
 
-use super::{discovery, ended, ended_query};
+use super::calls::{ended, ended_query};
+use super::discovery;
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, P, Returned, Site};
 use crate::abi::signatures as f;
@@ -63,7 +64,7 @@ pub unsafe fn clCreateContext(
         // SAFETY: the application's own call.
         let context =
             unsafe { real(properties, num_devices, devices, pfn_notify, user_data, errcode_ret) };
-        super::created_unrecorded(context, || 0);
+        super::calls::created_unrecorded(context, || 0);
         return context;
     };
     let pair = callbacks::context_notify(pfn_notify, user_data);
@@ -116,7 +117,7 @@ pub unsafe fn clCreateContextFromType(
     let Some(mut entered) = guard::enter(site) else {
         // SAFETY: the application's own call.
         let context = unsafe { real(properties, device_type, pfn_notify, user_data, errcode_ret) };
-        super::created_unrecorded(context, || 0);
+        super::calls::created_unrecorded(context, || 0);
         return context;
     };
     let pair = callbacks::context_notify(pfn_notify, user_data);

@@ -3,70 +3,20 @@
 
 use super::checked::stale::{self, Of};
 use super::given::{self, Use};
+use super::launching_thread::{here, launches, sampling};
 use super::stand_ins::snapshot;
 use super::{checked, queue};
 use crate::abi::entry::{H, P, Site};
-use crate::facts::geometry::Recent;
 use crate::facts::kernels;
-use crate::features::call_sites::{self, Stacks};
-use crate::features::device_time::{self, Local};
+use crate::features::call_sites;
+use crate::features::device_time;
 pub use crate::features::launch::{Enqueue, Plan, What, tells_size};
 use crate::features::{beside, capture, launch, replace};
 use crate::recording;
-use crate::recording::guard::{self, Entered, Thread};
-use crate::recording::thread::Kept;
+use crate::recording::guard::{self, Entered};
 use crate::settings::config;
 use clscope_trace::record::CommandKind;
-use std::cell::Cell;
 use std::ptr::null_mut;
-
-/// What a thread keeps between launches: geometries used lately, the stacks it enqueued from, and
-/// its counts for sampling.
-#[repr(C)]
-struct Launches {
-    kept: Kept,
-    geometries: Recent,
-    stacks: Stacks,
-    /// The place of the enqueue that is under way.
-    last_place: Cell<u32>,
-    sampling: Local,
-}
-
-/// The calling thread's, made at its first use.
-#[inline(always)]
-fn launches(t: &Thread) -> *mut Launches {
-    if t.kept.get().is_null() {
-        make(t);
-    }
-    t.kept.get().cast()
-}
-
-#[cold]
-#[inline(never)]
-fn make(t: &Thread) {
-    /// # Safety
-    /// As `Kept::free`.
-    unsafe fn free(kept: *mut Kept) {
-        // SAFETY: made below, not used afterwards by the caller's promise.
-        drop(unsafe { Box::from_raw(kept.cast::<Launches>()) });
-    }
-    let made = Launches {
-        kept: Kept { free },
-        geometries: Recent::new(),
-        stacks: Stacks::default(),
-        last_place: Cell::new(0),
-        sampling: Local::new(),
-    };
-    t.kept.set(Box::into_raw(Box::new(made)).cast());
-}
-
-/// The calling thread's counts for sampling.
-#[inline(always)]
-pub fn sampling(t: &Thread) -> &Local {
-    // SAFETY: this thread's own, live as long as the thread's reference; shared references only are
-    // made of this part.
-    unsafe { &(*launches(t)).sampling }
-}
 
 /// Decides before the call. A queue that was never seen (made before recording began, or by a call
 /// that we missed) is described now.
@@ -114,28 +64,6 @@ fn called_from(entered: &mut Entered, sites: &'static call_sites::Sites, site: S
     call_site
 }
 
-#[inline(always)]
-fn here(entered: &Entered, sites: &call_sites::Sites, site: Site) -> u32 {
-    let found = place(entered.thread, sites, site.function);
-    // SAFETY: this thread's own; shared references only are made of this part.
-    unsafe { &(*launches(entered.thread)).last_place }.set(found);
-    found
-}
-
-/// Where the enqueue stands that is under way; 0 where places are not recorded.
-pub fn last_place(thread: &Thread) -> u32 {
-    // SAFETY: as in `here`.
-    unsafe { &(*launches(thread)).last_place }.get()
-}
-
-/// Where the application's call that is under way stands.
-#[inline(always)]
-pub fn place(thread: &Thread, sites: &call_sites::Sites, function: u16) -> u32 {
-    // SAFETY: this thread's own, used by nobody else while the reference lives.
-    let stacks = unsafe { &mut (*launches(thread)).stacks };
-    call_sites::here(stacks, sites, function)
-}
-
 /// As [`enqueued`], of a call that may have to do with memory of the host: a transfer from there or
 /// to there, or one that gives it out or takes it back. `returned` is the memory it gave.
 ///
@@ -169,7 +97,7 @@ pub unsafe fn enqueued(entered: Entered, what: &What, plan: &Plan, host: P) {
     unsafe {
         match beside::nothing_ran() {
             true => write(entered, what, plan, host, |entered| (entered.begin(), end)),
-            false => told_beside(entered, what, plan, host, end),
+            false => record_without_own_time(entered, what, plan, host, end),
         }
     }
 }
@@ -181,7 +109,7 @@ pub unsafe fn enqueued(entered: Entered, what: &What, plan: &Plan, host: P) {
 /// The call has succeeded with these arguments.
 #[cold]
 #[inline(never)]
-unsafe fn told_beside(entered: Entered, what: &What, plan: &Plan, host: P, end: u64) {
+unsafe fn record_without_own_time(entered: Entered, what: &What, plan: &Plan, host: P, end: u64) {
     let times = beside::without((entered.begin(), end), entered.thread.last.get());
     let local = replace::launched_with();
     let mut geometry = what.geometry;

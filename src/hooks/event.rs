@@ -1,7 +1,7 @@
 //! Events: where the application learns that commands are complete is where their stamps are read;
 //! and what it asks about events is answered as if we held none.
 
-use super::ended;
+use super::calls::ended;
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, P, Returned, Site};
 use crate::abi::signatures as f;
@@ -9,9 +9,9 @@ use crate::facts::info;
 use crate::facts::objects;
 use crate::facts::user_events;
 use crate::features::{capture, device_time};
-use crate::hooks::{callbacks, enqueue};
+use crate::hooks::{callbacks, launching_thread};
 use crate::recording;
-use crate::recording::guard;
+use crate::recording::guard::{self, Entered};
 use crate::runtime::functions as api;
 use std::sync::atomic::Ordering;
 
@@ -95,6 +95,14 @@ pub unsafe fn clFlush(site: Site, real: f::clFlush, queue: H) -> i32 {
     code
 }
 
+/// Ends a query of an event that returned a code at a time.
+#[inline(always)]
+fn ended_event_query(entered: Entered, site: Site, returned: (i32, u64), event: H, name: u32) {
+    let ((code, end), small) = (returned, (name < 1 << 16).then_some(name));
+    let long = || [objects::event_word(event), u64::from(name)];
+    entered.plain_at(site.function, code, || objects::event_id(event), small, long, end);
+}
+
 #[inline(never)]
 pub unsafe fn clGetEventInfo(
     site: Site,
@@ -140,15 +148,7 @@ pub unsafe fn clGetEventInfo(
             _ => {}
         }
     }
-    let small = (param_name < 1 << 16).then_some(param_name);
-    entered.plain_at(
-        site.function,
-        code,
-        || objects::event_id(event),
-        small,
-        || [objects::event_word(event), u64::from(param_name)],
-        end,
-    );
+    ended_event_query(entered, site, (code, end), event, param_name);
     if complete && capture::wanted() {
         guard::unseen(|| guard::protect((), || ended_events(&[event])));
     }
@@ -213,24 +213,23 @@ pub unsafe fn clGetEventProfilingInfo(
     };
     let end = recording::now();
     let thread = entered.thread;
-    let small = (param_name < 1 << 16).then_some(param_name);
-    entered.plain_at(
-        site.function,
-        code,
-        || objects::event_id(event),
-        small,
-        || [objects::event_word(event), u64::from(param_name)],
-        end,
-    );
+    ended_event_query(entered, site, (code, end), event, param_name);
     if let (0, false, Some(facts), true) = (code, unprofiled, known, size >= 8 && !value.is_null())
         && facts.queue != 0
         && device_time::current().is_some_and(|d| d.sampler.is_some())
     {
         // SAFETY: the runtime has just written a cl_ulong there, wherever that is.
         let value = unsafe { value.cast::<u64>().read_unaligned() };
-        let local = || enqueue::sampling(thread);
-        let told =
-            || device_time::read::queried(thread, local, (event, facts), (param_name, value), end);
+        let local = || launching_thread::sampling(thread);
+        let told = || {
+            device_time::queried_times::queried(
+                thread,
+                local,
+                (event, facts),
+                (param_name, value),
+                end,
+            )
+        };
         guard::unseen(|| guard::protect((), told));
     }
     code
@@ -278,7 +277,9 @@ pub unsafe fn clReleaseEvent(site: Site, real: f::clReleaseEvent, event: H) -> i
     let command = facts.map_or(0, |facts| facts.command);
     if let Some(facts) = facts.filter(|facts| facts.awaited) {
         let thread = entered.thread;
-        guard::unseen(|| guard::protect((), || device_time::read::released(thread, event, facts)));
+        guard::unseen(|| {
+            guard::protect((), || device_time::queried_times::released(thread, event, facts))
+        });
     }
     // SAFETY: as above.
     let code = guard::real_call(&entered, || unsafe { real(event) });
@@ -301,7 +302,7 @@ pub unsafe fn clCreateUserEvent(
     let code = unsafe { event.code(errcode_ret) };
     let mut command = 0;
     if code == 0 {
-        command = super::foreign_event(event);
+        command = super::calls::foreign_event(event);
         user_events::created(event);
     }
     entered.call(site.function, code, &[command, objects::word(context)]);

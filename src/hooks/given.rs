@@ -2,8 +2,8 @@
 //! ([`crate::facts::given`]): which calls give it out and take it back, recorded or not. Refuses to
 //! say whether it is pinned: what it was made with tells a reader.
 
+use super::calls::{ended, outermost_unrecorded};
 use super::checked::parts::{Rows, three};
-use super::{ended, outermost_unrecorded};
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, P, Returned, Site};
 use crate::abi::signatures as f;
@@ -177,7 +177,7 @@ unsafe fn allocate(
     words: impl FnOnce(u64) -> [u64; 5],
     count: usize,
 ) -> P {
-    let (entered, made) = super::passed(site, call);
+    let (entered, made) = super::calls::passed(site, call);
     if entered.is_some() || inside(site) {
         given(made);
     }
@@ -267,7 +267,7 @@ pub unsafe fn clSharedMemAllocINTEL(
 /// Makes a call that frees memory. What lies there next may be anything: it is forgotten before.
 fn free<R: Returned>(site: Site, context: H, address: P, call: impl FnOnce() -> R) -> R {
     freed(address);
-    let (entered, returned) = super::passed(site, call);
+    let (entered, returned) = super::calls::passed(site, call);
     if let Some(entered) = entered {
         // SAFETY: no errcode_ret here.
         let code = unsafe { returned.code(std::ptr::null()) };

@@ -1,6 +1,7 @@
 //! Kernels: those that were made get ids and names.
 
-use super::{checked, passed};
+use super::calls::passed;
+use super::checked;
 use crate::abi::entry::{H, P, Returned, Site};
 use crate::abi::signatures as f;
 use crate::facts::kernels;
@@ -13,7 +14,7 @@ use crate::recording::guard::{self, Entered};
 fn made(site: Site, entered: Option<Entered>, kernel: H, program: u32, code: i32, words: &[u64]) {
     let end = recording::now();
     let mut kernel_id = 0;
-    if code == 0 && (entered.is_some() || super::outermost_unrecorded()) {
+    if code == 0 && (entered.is_some() || super::calls::outermost_unrecorded()) {
         guard::unseen(|| guard::protect((), || kernel_id = kernels::named(site, kernel, program)));
         if entered.is_some() {
             described(site, kernel, kernel_id);
@@ -65,7 +66,10 @@ pub unsafe fn clCreateKernelsInProgram(
         if num_kernels_ret.is_null() { (&raw mut counted).cast() } else { num_kernels_ret };
     // SAFETY: the application's own call.
     let (entered, code) = passed(site, || unsafe { real(program, num_kernels, kernels, count) });
-    if code == 0 && !kernels.is_null() && (entered.is_some() || super::outermost_unrecorded()) {
+    if code == 0
+        && !kernels.is_null()
+        && (entered.is_some() || super::calls::outermost_unrecorded())
+    {
         // SAFETY: the runtime has written the count and as many kernels, at most as many as there
         // was room for.
         let made = unsafe { *count.cast::<u32>() }.min(num_kernels);

@@ -1,7 +1,7 @@
 //! Memory objects: what their images hold, their destructors; native kernels and SVM frees, which
 //! carry callbacks.
 
-use super::ended;
+use super::calls::ended;
 use super::enqueue::{self, What};
 use super::given;
 use crate::abi::constants as cl;
@@ -97,7 +97,7 @@ pub unsafe fn clSetMemObjectDestructorAPPLE(
 }
 
 /// A command without memory object, size and geometry.
-fn what(site: Site, kind: CommandKind, waits: (u32, *const H), event: *mut H) -> What {
+fn describe_command(site: Site, kind: CommandKind, waits: (u32, *const H), event: *mut H) -> What {
     What {
         site,
         kind,
@@ -166,7 +166,7 @@ pub unsafe fn clEnqueueNativeKernel(
     // SAFETY: the application's arguments, passed on.
     unsafe {
         enqueue::run(
-            what(site, CommandKind::NativeKernel, (num_events, event_list), event),
+            describe_command(site, CommandKind::NativeKernel, (num_events, event_list), event),
             command_queue,
             false,
             words,
@@ -214,7 +214,7 @@ pub unsafe fn clEnqueueSVMFree(
     // SAFETY: the application's arguments, passed on.
     let code = unsafe {
         enqueue::run(
-            what(site, CommandKind::SvmFree, (num_events, event_list), event),
+            describe_command(site, CommandKind::SvmFree, (num_events, event_list), event),
             command_queue,
             false,
             words,

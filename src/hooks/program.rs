@@ -1,6 +1,6 @@
 //! Programs: where they came from, how they were built, and what the compiler said when it failed.
 
-use super::{define, outermost_unrecorded, passed};
+use super::calls::{define, outermost_unrecorded, passed};
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, P, Returned, Site};
 use crate::abi::signatures as f;

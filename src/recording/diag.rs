@@ -5,7 +5,7 @@ use crate::os::undisturbed::undisturbed;
 use crate::recording;
 use crate::settings::config::{self, Quiet};
 use clscope_trace::defs::Warning;
-use clscope_trace::settings::SAID_AT_ONCE;
+use clscope_trace::variables::SAID_AT_ONCE;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Codes told so far: bounded, so that a fault that repeats cannot fill memory. With the text where

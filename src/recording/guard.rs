@@ -13,8 +13,8 @@ use crate::abi::entry::Site;
 use crate::os::memory;
 use crate::os::undisturbed::uncancelled;
 use crate::recording::{self, state, state::Begun};
-use clscope_trace::file::ring;
 use clscope_trace::record;
+use clscope_trace::ring_file::ring;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{Ordering, compiler_fence};
 

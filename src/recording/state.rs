@@ -8,7 +8,7 @@ use crate::abi::functions::{COUNT, FUNCTIONS};
 use crate::os::locks::lock::clock;
 use crate::os::undisturbed::undisturbed;
 use crate::settings::config;
-use clscope_trace::file::control;
+use clscope_trace::ring_file::control;
 use clscope_trace::values;
 use once_cell::race::OnceRef;
 use std::ffi::c_void;
@@ -109,7 +109,7 @@ pub enum Begun {
 }
 
 impl Begun {
-    fn of(function: u16, recorded: bool) -> Self {
+    fn classify(function: u16, recorded: bool) -> Self {
         match (recorded, FUNCTIONS.get(usize::from(function)).map(|f| f.hooked)) {
             (true, _) => Self::Recorded,
             (false, Some(true)) => Self::Silent,
@@ -136,11 +136,11 @@ pub fn begin(function: u16) -> Begun {
                 word.store(next, Ordering::Release);
                 FALLBACK.store(next, Ordering::Release);
             }
-            Err(ACTIVE) => return Begun::of(function, allowed()),
+            Err(ACTIVE) => return Begun::classify(function, allowed()),
             Err(FILTERED) => {
                 let wanted =
                     RECORDED.get(function as usize).is_some_and(|on| on.load(Ordering::Relaxed));
-                return Begun::of(function, allowed() && wanted);
+                return Begun::classify(function, allowed() && wanted);
             }
             Err(BEGINNING) => {
                 // Another thread opens the trace, which takes about a millisecond. Calls that went

@@ -59,7 +59,7 @@ mod tests {
             assert!(!why.is_empty(), "{function} without a reason");
             for named in when.split(", ").filter(|when| *when != "every run") {
                 let name = named.trim_matches('`').split('=').next().unwrap();
-                let known = clscope_trace::settings::SETTINGS.iter().any(|s| s.name == name);
+                let known = clscope_trace::variables::SETTINGS.iter().any(|s| s.name == name);
                 assert!(known, "{function}: {name}");
             }
         }

@@ -127,7 +127,7 @@ static KEPT: ForkSafe<Vec<owners::Object>> = ForkSafe::new();
 /// go on calling the addresses that we found. A thread of our own opens it once more, since that
 /// takes the linker's lock; the program keeps it meanwhile, as it is using it.
 fn keep(function: *const c_void, file: CString) {
-    let Some(object) = owners::Object::of(function) else { return };
+    let Some(object) = owners::Object::find(function) else { return };
     let new = KEPT.with(|kept| {
         let new = !kept.contains(&object);
         if new {

@@ -15,7 +15,7 @@ pub struct Object {
 
 impl Object {
     /// The object that holds an address.
-    pub fn of(address: *const c_void) -> Option<Self> {
+    pub fn find(address: *const c_void) -> Option<Self> {
         objects::holding(address, |base, name| {
             let hash = name.to_bytes().iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
                 (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
@@ -50,6 +50,6 @@ impl Owner {
 
     /// Whether it had one that is no longer in the process: another object, or none, lies there.
     pub fn has_left(&self) -> bool {
-        self.get().is_some_and(|o| Object::of(o.base as *const c_void) != Some(o))
+        self.get().is_some_and(|o| Object::find(o.base as *const c_void) != Some(o))
     }
 }

@@ -234,7 +234,7 @@ pub unsafe fn set_extension(slot: usize, function: u16, to: *mut c_void, theirs:
     // SAFETY: the caller's promise.
     unsafe { set(slot, function, to) };
     if let Some(owner) = extension_owners(slot).and_then(|o| o.get(function as usize)) {
-        owner.set(Object::of(theirs));
+        owner.set(Object::find(theirs));
     }
 }
 

@@ -2,8 +2,8 @@
 #![forbid(unsafe_code)]
 
 use clscope_trace::replace::{self, LocalSize, Replacement};
-use clscope_trace::settings as s;
 use clscope_trace::values::{self, BadValue, Capture, Counters, DeviceTiming, Sample};
+use clscope_trace::variables as s;
 use once_cell::race::OnceBox;
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -11,7 +11,7 @@ use crate::abi::functions::COUNT;
 use crate::abi::table::table;
 use crate::facts::objects;
 use crate::hooks::given::Use;
-use crate::hooks::{self, Geometry, command_buffer_queue, region_bytes};
+use crate::hooks::{self, Geometry, command_buffer_queue, extension, region_bytes};
 use crate::recording::guard;
 use crate::runtime::real::{self, SLOTS};
 use clscope_trace::record::CommandKind;
@@ -75,7 +75,7 @@ macro_rules! real {
     ($slot:ident, $id:literal, ($($ty:ty),*) -> $ret:ty, $errcode:expr) => {{
         // SAFETY: constants of a row of the table.
         let known = unsafe { real::known_of_row($slot, $id) };
-        let real = if known.is_null() { lifecycle::find($slot, $id) } else { known };
+        let real = if known.is_null() { find($slot, $id) } else { known };
         if real.is_null() {
             let errcode: *mut i32 = $errcode;
             if !errcode.is_null() {
@@ -326,6 +326,21 @@ pub struct Address(pub *const c_void);
 // SAFETY: an address of code, never written.
 unsafe impl Sync for Address {}
 
+/// Tells the layers below what they call of those above. On every way into the library, since
+/// another library's constructor may call OpenCL before ours runs.
+pub fn ready() {
+    lifecycle::ready();
+    extension::addresses(&(address as extension::Address));
+}
+
+/// The real function of a row that was not called before; NULL if there is none.
+#[cold]
+#[inline(never)]
+fn find(slot: usize, function: u16) -> *mut c_void {
+    ready();
+    real::find(slot, function)
+}
+
 /// The function to hand out for `function` in `slot`.
 pub fn address(slot: usize, function: u16) -> *mut c_void {
     BODIES
@@ -341,7 +356,7 @@ pub fn address(slot: usize, function: u16) -> *mut c_void {
 /// `name` is a C string, `bound` the address of that function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn clscope_bind(name: P, bound: P) -> P {
-    lifecycle::ready();
+    ready();
     // SAFETY: the caller's promise.
-    guard::protect(bound, || unsafe { hooks::extension::replacement(name, bound) })
+    guard::protect(bound, || unsafe { extension::replacement(name, bound) })
 }

@@ -8,7 +8,7 @@ use crate::abi::table::DISPATCH;
 use crate::os::locks::fork_safe::ForkSafe;
 use crate::recording::{diag, guard, state};
 use crate::runtime::{copies, owners, real};
-use crate::shell::{exports, lifecycle};
+use crate::shell::exports;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -81,7 +81,7 @@ pub unsafe extern "C-unwind" fn clInitLayer(
     entries_ret: *mut u32,
     layer: *mut *const c_void,
 ) -> i32 {
-    lifecycle::ready();
+    exports::ready();
     guard::protect(cl::CL_INVALID_VALUE, || {
         if target.is_null() || entries_ret.is_null() || layer.is_null() {
             return cl::CL_INVALID_VALUE;
@@ -164,7 +164,7 @@ fn choose(below: &[*mut c_void]) -> Option<usize> {
 
 /// The object that the first function of a table lies in.
 fn loader_of(below: &[*mut c_void]) -> Option<owners::Object> {
-    below.iter().find(|f| !f.is_null()).and_then(|f| owners::Object::of(*f))
+    below.iter().find(|f| !f.is_null()).and_then(|f| owners::Object::find(*f))
 }
 
 /// As [`clInitLayer`], for loaders that pass properties; we know none, and a layer may ignore what

@@ -1,17 +1,15 @@
 //! When things begin and end: the environment is read when the library is loaded; recording and the
 //! features that were asked for begin at the first OpenCL call of each process, and end with it.
 
-use super::exports;
 use crate::facts::{given, objects, user_events};
 use crate::features::{call_sites, capture, counters, device_time, intel_queue, sampler};
 use crate::hooks::checked::stale;
-use crate::hooks::{extension, stand_ins};
+use crate::hooks::stand_ins;
 use crate::recording::files::meta;
 use crate::recording::{self, Recording, diag, fork, guard, panics, state};
 use crate::runtime::{copies, loaders, real};
 use crate::settings::config;
 use clscope_trace::defs::Exit;
-use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Runs when the library is loaded.
@@ -23,23 +21,13 @@ fn at_load() {
     loaders::note_start();
 }
 
-/// Tells the layers below what they call of those above. On every way into the library, since
-/// another library's constructor may call OpenCL before ours runs.
+/// Tells the layers below when recording begins, and what stands in for functions.
 pub fn ready() {
     #[cfg(not(test))]
     panics::silence();
     state::starts_by(&(start as fn() -> bool));
     // SAFETY: each stand-in is declared with the type of the function it stands for.
     unsafe { real::stand_ins(&(stand_ins::stand_in_of as real::StandIn)) };
-    extension::addresses(&(exports::address as extension::Address));
-}
-
-/// The real function of a row that was not called before; NULL if there is none.
-#[cold]
-#[inline(never)]
-pub fn find(slot: usize, function: u16) -> *mut c_void {
-    ready();
-    real::find(slot, function)
 }
 
 /// Begins recording. Whether it could.

@@ -152,10 +152,10 @@ impl Recorded {
             }
         }
         let files = contents.iter().map(|(label, files)| files.as_process(label)).collect();
-        Self::of(&Trace::open(files))
+        Self::collect(&Trace::open(files))
     }
 
-    fn of(trace: &Trace<'_>) -> Self {
+    fn collect(trace: &Trace<'_>) -> Self {
         let alignment = trace.align();
         let mut processes: Vec<Process> = trace.processes.iter().map(Process::new).collect();
         let mut enqueuers: Vec<HashMap<u64, String>> = vec![HashMap::new(); processes.len()];

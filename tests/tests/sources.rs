@@ -1,6 +1,7 @@
 //! Rules that every Rust source of the repository keeps: it says at its head what it owns, a module
-//! without unsafe code forbids it, and no sentence for people has a word that only this project
-//! knows. What the compiler or Clippy can tell is left to them.
+//! without unsafe code forbids it, no sentence for people has a word that only this project knows,
+//! and functions are named by a verb and its object. What the compiler or Clippy can tell is left
+//! to them.
 #![forbid(unsafe_code)]
 
 use clscope_tests::plain::dialect;
@@ -190,6 +191,63 @@ fn no_sentence_has_a_word_that_only_this_project_knows() {
     assert!(found.is_empty(), "{} sentences: {found:#?}", found.len());
 }
 
+/// Names that tell nothing of what a function does.
+const EMPTY_NAMES: [&str; 4] = ["of", "one", "told", "what"];
+
+/// Folders whose functions still have such names. Remove a line once its folder is clean.
+const WITH_EMPTY_NAMES: [&str; 5] = [
+    "tools/analysis/src/energy",
+    "tools/mix",
+    "tools/models",
+    "tools/profile/src/energy",
+    "tools/text/src/report",
+];
+
+/// Lines of a source that define a function of an empty name, each with the name.
+fn empty_names(source: &str) -> Vec<(usize, &'static str)> {
+    let name = |line: &str| {
+        let code = line.split("//").next()?;
+        let (before, rest) = code.split_once("fn ")?;
+        let end = rest.find(|c: char| c != '_' && !c.is_alphanumeric()).unwrap_or(rest.len());
+        let begins = before.ends_with(' ') || before.is_empty();
+        EMPTY_NAMES.into_iter().find(|name| begins && *name == &rest[..end])
+    };
+    source.lines().enumerate().filter_map(|(at, line)| Some((at + 1, name(line)?))).collect()
+}
+
+#[test]
+fn functions_are_named_by_verb_and_object() {
+    let mut files = all();
+    let mut more = Vec::new();
+    files_of(&root().join("tests/tests"), ".rs", &mut more);
+    files.extend(more.into_iter().map(|path| {
+        let text = std::fs::read_to_string(&path).unwrap();
+        (path, text)
+    }));
+    let mut faults = Vec::new();
+    let mut left = std::collections::BTreeMap::from(WITH_EMPTY_NAMES.map(|of| (of, 0)));
+    for (path, text) in &files {
+        let found = empty_names(text);
+        match left.iter_mut().find(|(of, _)| path.starts_with(root().join(of))) {
+            Some((_, count)) => *count += found.len(),
+            None => faults
+                .extend(found.iter().map(|(line, of)| format!("{}:{line}: {of}", path.display()))),
+        }
+    }
+    println!("functions of empty names that are left over: {left:#?}");
+    assert!(faults.is_empty(), "{faults:#?}");
+}
+
+#[test]
+fn empty_names_are_found() {
+    // Written so that the test above does not find them here.
+    let source =
+        "pub(super) FN of(x: u8) {}\n// FN one()\nFN one_more() {}\nconst FN told<'a>() {}\n\
+                  let x = of(3);\nunsafe FN what\n"
+            .replace("FN", "fn");
+    assert_eq!(empty_names(&source), [(1, "of"), (4, "told"), (6, "what")]);
+}
+
 #[test]
 fn words_of_sentences_are_found() {
     let source = concat!(
@@ -331,4 +389,125 @@ fn names_and_values_of_constants_are_read_by_their_place() {
     let expected = [("A", None), ("B", Some("c.rs")), ("D", None)];
     assert_eq!(names(cell), expected.map(|(n, f)| (n.to_owned(), f.map(str::to_owned))));
     assert_eq!(values(" (1.0, 2.0), [3, 4], 5 "), ["(1.0, 2.0)", "[3, 4]", "5"]);
+}
+
+/// Files of the recorder that use each other in a circle, a line for each circle. Remove a line once
+/// its circle is broken.
+const CIRCLES: [&str; 3] = [
+    "features/capture/begin.rs features/capture/lifetimes.rs features/capture/look.rs \
+     features/capture/mod.rs features/capture/program.rs",
+    "features/device_time/calls.rs features/device_time/markers.rs features/device_time/mod.rs \
+     features/device_time/pending.rs features/device_time/queried_times.rs \
+     features/device_time/queues.rs features/device_time/sampling.rs features/device_time/switch.rs",
+    "recording/files/mod.rs recording/files/reopened_file.rs recording/files/segments.rs \
+     recording/guard.rs recording/ring/end.rs recording/ring/mod.rs recording/ring/pool.rs \
+     recording/ring/protocol.rs recording/ring/records.rs recording/ring/regions.rs \
+     recording/ring/runs.rs recording/state.rs recording/thread.rs",
+];
+
+/// Names that `use` lines of a source bring in, whole, without those of its tests: `super` and
+/// `self` are resolved from `module`.
+fn used(source: &str, module: &[String]) -> Vec<Vec<String>> {
+    let shipped = source.split("#[cfg(test)]\nmod ").next().unwrap_or("");
+    let mut found = Vec::new();
+    for line in shipped.split(';') {
+        let code: String =
+            line.lines().map(|l| l.split("//").next().unwrap_or("")).collect::<Vec<_>>().join(" ");
+        let Some((_, tree)) = code.rsplit_once("use ") else { continue };
+        let mut parents: Vec<Vec<String>> = Vec::new();
+        let mut path: Vec<String> = Vec::new();
+        let mut word = String::new();
+        for c in tree.chars().chain([',']) {
+            match c {
+                '{' => parents.push(path.clone()),
+                ',' | '}' => {
+                    if !word.is_empty() {
+                        path.push(std::mem::take(&mut word));
+                        found.push(std::mem::take(&mut path));
+                    }
+                    if c == '}' {
+                        parents.pop();
+                    }
+                    path = parents.last().cloned().unwrap_or_default();
+                }
+                ':' if !word.is_empty() => path.push(std::mem::take(&mut word)),
+                c if c.is_whitespace() || c == ':' => {}
+                c => word.push(c),
+            }
+        }
+    }
+    let whole = |path: Vec<String>| {
+        let ups = path.iter().take_while(|part| *part == "super").count();
+        let begin = match path.first().map(String::as_str)? {
+            "crate" => return Some(path[1..].to_vec()),
+            "self" => return Some([module, &path[1..]].concat()),
+            "super" => module.get(..module.len().checked_sub(ups)?)?,
+            _ => module,
+        };
+        Some([begin, &path[ups..]].concat())
+    };
+    found.into_iter().filter_map(whole).collect()
+}
+
+/// Circles of files that use each other, each as its files in order with blanks between.
+fn circles(files: &[(String, String)]) -> Vec<String> {
+    let module = |file: &str| -> Vec<String> {
+        let path = file.trim_end_matches(".rs");
+        let path = path.strip_suffix("/mod").unwrap_or(path);
+        path.split('/').filter(|part| *part != "lib").map(str::to_owned).collect()
+    };
+    let modules: Vec<Vec<String>> = files.iter().map(|(file, _)| module(file)).collect();
+    let index = |path: &[String]| {
+        (1..=path.len()).rev().find_map(|n| modules.iter().position(|of| *of == path[..n]))
+    };
+    // Who is reached from each.
+    let mut reached: Vec<Vec<bool>> = vec![vec![false; files.len()]; files.len()];
+    for (at, (_, text)) in files.iter().enumerate() {
+        for to in used(text, &modules[at]).iter().filter_map(|path| index(path)) {
+            reached[at][to] = at != to;
+        }
+    }
+    for over in 0..files.len() {
+        for from in 0..files.len() {
+            if reached[from][over] {
+                let more = reached[over].clone();
+                reached[from].iter_mut().zip(more).for_each(|(all, more)| *all |= more);
+            }
+        }
+    }
+    let mut found = std::collections::BTreeSet::new();
+    for at in (0..files.len()).filter(|at| reached[*at][*at]) {
+        let circle = (0..files.len()).filter(|of| reached[at][*of] && reached[*of][at]);
+        found.insert(circle.map(|of| files[of].0.as_str()).collect::<Vec<_>>().join(" "));
+    }
+    found.into_iter().collect()
+}
+
+#[test]
+fn files_of_the_recorder_use_each_other_one_way() {
+    let source = root().join("src");
+    let inside = |(path, text): (PathBuf, String)| {
+        let file = path.strip_prefix(&source).ok()?.to_str()?.to_owned();
+        (!file.ends_with("tests.rs")).then_some((file, text))
+    };
+    let files: Vec<_> = all().into_iter().filter_map(inside).collect();
+    assert!(files.len() > 90, "{}", files.len());
+    assert_eq!(circles(&files), CIRCLES, "circles now, and those that are known");
+}
+
+#[test]
+fn circles_are_found() {
+    let files = [
+        ("a/mod.rs", "mod b;\nuse b::{x, y::{self, z}};"),
+        (
+            "a/b.rs",
+            "use crate::c::d;\nuse std::io;\n#[cfg(test)]\nmod tests { use super::super::e; }",
+        ),
+        ("c.rs", "// use crate::e;\nuse crate::{\n    e,\n    f::g as h,\n};"),
+        ("e.rs", "use super::a;"),
+        ("f.rs", "use self::g;"),
+    ];
+    let files = files.map(|(file, text)| (file.to_owned(), text.to_owned()));
+    assert_eq!(circles(&files), ["a/mod.rs a/b.rs c.rs e.rs"]);
+    assert!(circles(&files[1..]).is_empty());
 }

@@ -135,7 +135,7 @@ const PLACES: &[(&str, &str, usize, &str)] = &[
     ("recording/files/mod.rs", ".lock()", 1, "the holder writes one definition"),
     ("recording/files/segments.rs", ".lock()", 1, "the holder makes one file"),
     (
-        "recording/files/kept.rs",
+        "recording/files/reopened_file.rs",
         ".lock()",
         2,
         "the holder writes one block or definition, or closes a file that was just made",

@@ -90,8 +90,8 @@ impl Gathered {
         let out_of_order = properties & cl::CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE != 0;
         // SAFETY: the caller's promise.
         let (kernel, _) = unsafe { arguments::kernel(of.slot, of.handle) };
-        let reach = Reach::of(of.slot, context, of.handle, &kernel)?;
-        let program = Program::of(of.slot, of.handle, device)?;
+        let reach = Reach::find(of.slot, context, of.handle, &kernel)?;
+        let program = Program::find(of.slot, of.handle, device)?;
         Ok(Self { context, device, out_of_order, properties, reach, program })
     }
 

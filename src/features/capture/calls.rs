@@ -96,17 +96,17 @@ pub enum Fate {
 impl Calls {
     /// Those behind a way in, with those of a device's extensions; `None` where the runtime lacks one.
     pub fn with_unified(slot: usize, device: H) -> Option<Self> {
-        Some(Self { unified: Unified::of(slot, device), ..Self::of(slot)? })
+        Some(Self { unified: Unified::find(slot, device), ..Self::find(slot)? })
     }
 
     /// Those behind a way in; `None` where the runtime lacks one.
-    pub fn of(slot: usize) -> Option<Self> {
+    pub fn find(slot: usize) -> Option<Self> {
         Some(Self {
             copy: api::clEnqueueCopyBuffer.behind(slot)?,
             read: api::clEnqueueReadBuffer.behind(slot)?,
             fill: api::clEnqueueFillBuffer.behind(slot),
             image: api::clEnqueueCopyImageToBuffer.behind(slot),
-            svm: Svm::of(slot),
+            svm: Svm::find(slot),
             unified: None,
             flush: api::clFlush.behind(slot)?,
             event_info: api::clGetEventInfo.behind(slot)?,
@@ -349,7 +349,7 @@ impl Calls {
 }
 
 impl Unified {
-    fn of(slot: usize, device: H) -> Option<Self> {
+    fn find(slot: usize, device: H) -> Option<Self> {
         let platform =
             facts::handle(api::clGetDeviceInfo.behind(slot), device, facts::DEVICE_PLATFORM);
         let find = api::clGetExtensionFunctionAddressForPlatform.behind(slot)?;
@@ -367,7 +367,7 @@ impl Unified {
 }
 
 impl Svm {
-    fn of(slot: usize) -> Option<Self> {
+    fn find(slot: usize) -> Option<Self> {
         Some(Self {
             alloc: api::clSVMAlloc.behind(slot)?,
             free: api::clSVMFree.behind(slot)?,

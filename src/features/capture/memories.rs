@@ -58,7 +58,9 @@ impl Memory {
     /// What `launch.json` says of when commands had used it.
     pub fn last_use(&self, slot: usize) -> Value {
         match self.source {
-            Source::Buffer(object, _) | Source::Image(object, _) => recent::told(slot, object),
+            Source::Buffer(object, _) | Source::Image(object, _) => {
+                recent::describe_last_use(slot, object)
+            }
             Source::Svm(..) => Value::Null,
         }
     }
@@ -148,7 +150,7 @@ impl Reach {
     ///
     /// # Errors
     /// What it reaches that cannot be captured.
-    pub fn of(slot: usize, context: H, handle: H, kernel: &Kernel) -> Result<Self, String> {
+    pub fn find(slot: usize, context: H, handle: H, kernel: &Kernel) -> Result<Self, String> {
         let count: u32 = ask(api::clGetKernelInfo.behind(slot), handle, cl::CL_KERNEL_NUM_ARGS)
             .ok_or("its number of arguments is not known")?;
         let objects = (0..count).filter_map(|index| match kernel.arguments.get(&index)? {

@@ -312,7 +312,7 @@ impl Pool {
     fn calls(&self, devices: &[H]) -> Option<Calls> {
         match devices.first() {
             Some(device) if self.is_unified => Calls::with_unified(self.slot, *device),
-            _ => Calls::of(self.slot),
+            _ => Calls::find(self.slot),
         }
     }
 

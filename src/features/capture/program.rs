@@ -74,7 +74,7 @@ impl Program {
     ///
     /// # Errors
     /// Why there is nothing to keep.
-    pub fn of(slot: usize, kernel: H, device: H) -> Result<Arc<Self>, String> {
+    pub fn find(slot: usize, kernel: H, device: H) -> Result<Arc<Self>, String> {
         let about = api::clGetKernelInfo.behind(slot);
         let program = info::handle(about, kernel, info::KERNEL_PROGRAM);
         if program.is_null() {

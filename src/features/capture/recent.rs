@@ -105,7 +105,7 @@ pub fn launched(slot: usize, kernel: &Kernel, name: &Arc<str>) {
 }
 
 /// What `launch.json` says of the last use of a memory; null where there is no telling.
-pub fn told(slot: usize, object: H) -> Value {
+pub fn describe_last_use(slot: usize, object: H) -> Value {
     let id = objects::id(whole(slot, object));
     RECENT
         .with(|recent| match recent.since(id) {

@@ -1,8 +1,8 @@
 //! A GPU's timer beside the host's clock, read through the runtime or the driver.
 
-use super::now;
 use crate::abi::entry::H;
 use crate::abi::signatures as f;
+use clscope_clock::monotonic_raw;
 use clscope_oa::open::GpuClock;
 use clscope_readings::Clocks;
 
@@ -33,10 +33,10 @@ impl Timer {
         match self {
             Timer::Runtime(ask) => {
                 let (mut ticks, mut host) = (0u64, 0u64);
-                let before = now();
+                let before = monotonic_raw().0;
                 // SAFETY: a live device of the application, and room for two cl_ulongs.
                 let code = unsafe { ask(device, (&raw mut ticks).cast(), (&raw mut host).cast()) };
-                let after = now();
+                let after = monotonic_raw().0;
                 (code == 0).then_some(Read {
                     ticks,
                     host_ns: before + (after - before) / 2,

@@ -6,8 +6,8 @@
 mod calls;
 mod markers;
 mod pending;
+pub mod queried_times;
 mod queues;
-pub mod read;
 mod reaper;
 mod sampling;
 mod switch;
@@ -75,7 +75,7 @@ pub struct Queue {
     /// Whether we added the profiling bit.
     pub profiling_added: bool,
     /// Times that the application queries itself.
-    pub reads: read::Reads,
+    pub reads: queried_times::Reads,
     /// Switches our profiling off for what is not timed.
     pub switch: switch::Switch,
     /// Ties the device's clock to the host's.

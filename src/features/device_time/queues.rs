@@ -3,7 +3,8 @@
 
 use super::pending::Pending;
 use super::{
-    DeviceTime, LAST_LOOK, OTHERS, Queue, current, last_look_at_exit, markers, read, switch,
+    DeviceTime, LAST_LOOK, OTHERS, Queue, current, last_look_at_exit, markers, queried_times,
+    switch,
 };
 use crate::abi::constants as cl;
 use crate::abi::entry::H;
@@ -66,7 +67,7 @@ pub fn queue_created(device: &DeviceTime, new: NewQueue) -> &'static Queue {
         ),
         app_profiling: AtomicBool::new(new.properties & cl::CL_QUEUE_PROFILING_ENABLE != 0),
         profiling_added: new.profiling_added,
-        reads: read::Reads::default(),
+        reads: queried_times::Reads::default(),
         switch: switch::Switch::new(new.switches),
         markers: markers::Markers::new(new.markers && device.timing != DeviceTiming::Off),
         counted: AtomicBool::new(false),

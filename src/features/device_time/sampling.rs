@@ -11,7 +11,7 @@
 //! launches plus what harvesting takes, so that all together stays below the budget.
 #![forbid(unsafe_code)]
 
-use super::read::Asked;
+use super::queried_times::Asked;
 use crate::recording;
 use clscope_trace::record::{CommandKind, size_class};
 use std::cell::Cell;

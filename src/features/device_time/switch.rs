@@ -146,7 +146,7 @@ mod tests {
     use std::cell::RefCell;
 
     /// What a runtime was told, which obeys or refuses.
-    fn told(switch: &Switch, obeys: bool, turns: &[(u64, u32)]) -> Vec<bool> {
+    fn apply_turns(switch: &Switch, obeys: bool, turns: &[(u64, u32)]) -> Vec<bool> {
         let told = RefCell::new(Vec::new());
         for (thread, to) in turns {
             switch.turned(*thread, *to, |on| {
@@ -160,21 +160,27 @@ mod tests {
     #[test]
     fn the_runtime_is_told_of_changes_only() {
         let switch = Switch::new(true);
-        assert_eq!(told(&switch, true, &[(1, ON), (1, OFF), (1, OFF), (1, ON)]), [false, true]);
+        assert_eq!(
+            apply_turns(&switch, true, &[(1, ON), (1, OFF), (1, OFF), (1, ON)]),
+            [false, true]
+        );
         assert!(switch.in_use());
     }
 
     #[test]
     fn a_second_thread_ends_the_switching_with_profiling_on() {
         let switch = Switch::new(true);
-        assert_eq!(told(&switch, true, &[(1, OFF), (2, OFF), (1, OFF), (2, OFF)]), [false, true]);
+        assert_eq!(
+            apply_turns(&switch, true, &[(1, OFF), (2, OFF), (1, OFF), (2, OFF)]),
+            [false, true]
+        );
         assert!(!switch.in_use());
     }
 
     #[test]
     fn a_refusal_ends_it_too() {
         let switch = Switch::new(true);
-        assert_eq!(told(&switch, false, &[(1, OFF)]), [false]);
+        assert_eq!(apply_turns(&switch, false, &[(1, OFF)]), [false]);
         assert!(!switch.in_use());
     }
 

@@ -30,7 +30,7 @@ pub struct Seen(HashMap<Launch, bool>);
 
 impl Seen {
     /// What was decided of such a launch, if anything was.
-    pub fn of(&self, at: &Launch) -> Option<bool> {
+    pub fn find(&self, at: &Launch) -> Option<bool> {
         self.0.get(at).copied()
     }
 
@@ -44,7 +44,7 @@ impl Seen {
 }
 
 impl Launch {
-    pub fn of(slot: usize, queue: H, sizes: &Sizes, wanted: Vec<u64>) -> Self {
+    pub fn new(slot: usize, queue: H, sizes: &Sizes, wanted: Vec<u64>) -> Self {
         let about = api::clGetCommandQueueInfo.behind(slot);
         let device = info::handle(about, queue, info::QUEUE_DEVICE).word();
         Self { device, global: sizes.global.clone(), asked: sizes.local.clone(), wanted }
@@ -58,7 +58,7 @@ impl Launch {
     }
 
     /// What the trace says of it.
-    pub fn told(&self, kernel: u32, refused: String) -> defs::LocalSize {
+    pub fn describe(&self, kernel: u32, refused: String) -> defs::LocalSize {
         defs::LocalSize {
             kernel,
             device: objects::id_of_word(self.device),

@@ -267,8 +267,8 @@ pub unsafe fn launch(
     // SAFETY: the caller's promise.
     if let (Some(wanted), Some(sizes)) = (wanted, unsafe { beside::sizes(dimensions, sizes) }) {
         let run = out.kernel().unwrap_or(kernel);
-        let at = local::Launch::of(slot, queue, &sizes, wanted);
-        let before = known(|all| all.get(&kernel.word()).map(|known| known.seen.of(&at)))??;
+        let at = local::Launch::new(slot, queue, &sizes, wanted);
+        let before = known(|all| all.get(&kernel.word()).map(|known| known.seen.find(&at)))??;
         let verdict = before.unwrap_or_else(|| {
             let verdict = local::may(slot, queue, run, &at);
             seen(kernel, id, &at, verdict)
@@ -294,7 +294,7 @@ fn seen(kernel: H, id: u32, at: &local::Launch, verdict: Result<(), String>) -> 
         let name = known(|all| all.get(&kernel.word()).map(|k| k.name.clone())).flatten();
         diag::say(&format!("the work-group size of {} stays: {refused}", name.unwrap_or_default()));
     }
-    recording::define(&at.told(id, refused).into());
+    recording::define(&at.describe(id, refused).into());
     may
 }
 

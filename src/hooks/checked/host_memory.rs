@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 use crate::abi::entry::P;
-use crate::hooks::checked::{place, tell, wanted};
+use crate::hooks::checked::details::{place, tell, wanted};
 use crate::os::locks::fork_safe::ForkSafe;
 use crate::os::memory::is_unmapped;
 use clscope_trace::record::detail;

@@ -2,45 +2,21 @@
 //! inside the call that it is about, ahead of that call's own record. Stand-ins call it
 //! ([`crate::hooks::stand_ins`]), so that other runs pay nothing. Refuses to judge.
 
+mod details;
 pub mod host_memory;
 pub mod parts;
 pub mod stale;
+
+pub use details::{memory, place, tell, wanted};
 
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, P, Site};
 use crate::facts::arguments::ask;
 use crate::facts::{info, objects, programs};
-use crate::features::call_sites;
-use crate::hooks::enqueue;
-use crate::recording;
-use crate::recording::guard;
-use crate::recording::ring;
 use crate::runtime::functions as api;
-use crate::settings::config;
-use clscope_trace::record::{Detail, detail};
+use clscope_trace::record::detail;
 use stale::Of;
 use std::ptr::null_mut;
-
-/// Whether this run is checked.
-pub fn wanted() -> bool {
-    config::get().check
-}
-
-/// Writes what is told of the calling thread's call.
-pub fn tell(function: u16, what: u32, site: u32, values: [u64; 3]) {
-    let told = Detail { function, what, site, values };
-    ring::detail(guard::thread(), &told, recording::now());
-}
-
-/// A recorded call made something, or failed: where it stands in the application.
-pub fn place(function: u16) {
-    if let (true, Some(sites)) = (wanted(), call_sites::current()) {
-        let site = enqueue::place(guard::thread(), sites, function);
-        if site != 0 {
-            tell(function, detail::PLACE, site, [0; 3]);
-        }
-    }
-}
 
 /// An enqueue failed whose place is known.
 pub fn failed(function: u16, site: u32) {
@@ -156,13 +132,6 @@ pub unsafe fn part(function: u16, made: H, kind: u32, info: P) {
     // SAFETY: a cl_buffer_region is two size_t.
     let (offset, size) = unsafe { (at.read_unaligned(), at.add(1).read_unaligned()) };
     tell(function, detail::PART, 0, [offset as u64, size as u64, 0]);
-}
-
-/// A command uses memory by its address; `bytes` 0: all of an allocation.
-pub fn memory(function: u16, address: P, bytes: usize, how: u64) {
-    if wanted() && !address.is_null() {
-        tell(function, detail::MEMORY, 0, [address as u64, bytes as u64, how]);
-    }
 }
 
 /// A command frees shared virtual memory.

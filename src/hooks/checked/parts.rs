@@ -4,7 +4,7 @@
 
 use crate::abi::entry::{H, P};
 use crate::facts::objects;
-use crate::hooks::checked::{self, tell, wanted};
+use crate::hooks::checked::details::{memory, tell, wanted};
 use clscope_trace::record::detail;
 
 /// Which of the objects of a command is meant.
@@ -114,7 +114,7 @@ fn host_part(function: u16, host: P, of: Option<Rows>, how: u64) {
         return;
     };
     if let Ok(width) = usize::try_from(of.width) {
-        checked::memory(function, address as P, width, how);
+        memory(function, address as P, width, how);
         of.tell(function);
     }
 }

@@ -8,8 +8,8 @@ use crate::abi::entry::H;
 use crate::facts::map::Map;
 use crate::facts::objects;
 use crate::features::call_sites;
-use crate::hooks::checked::{tell, wanted};
-use crate::hooks::enqueue;
+use crate::hooks::checked::details::{tell, wanted};
+use crate::hooks::launching_thread;
 use crate::os::shared::current::Current;
 use crate::recording::guard;
 use clscope_trace::record::detail;
@@ -67,7 +67,8 @@ impl Of {
 
 /// Where the call stands that is under way.
 fn place(function: u16) -> u32 {
-    call_sites::current().map_or(0, |sites| enqueue::place(guard::thread(), sites, function))
+    call_sites::current()
+        .map_or(0, |sites| launching_thread::place(guard::thread(), sites, function))
 }
 
 /// A call is about to name a handle.
@@ -114,7 +115,7 @@ pub fn retained(of: Of, code: i32) {
 /// A kernel is about to be launched: with what, its record and those of its arguments tell.
 pub fn launched(function: u16, kernel: H) {
     if looks() {
-        let site = enqueue::last_place(guard::thread());
+        let site = launching_thread::last_place(guard::thread());
         tell(function, detail::NAMES, site, [detail::LAUNCHED, objects::word(kernel), 0]);
     }
 }

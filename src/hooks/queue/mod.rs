@@ -14,8 +14,8 @@ use crate::facts::{contexts, info, objects, platforms};
 use crate::features::capture;
 use crate::features::device_time::{self, Made, NewQueue, Queue};
 use crate::features::intel_queue;
+use crate::hooks::calls::{define, ended, ended_query};
 use crate::hooks::checked::stale::{self, Of};
-use crate::hooks::{define, ended, ended_query};
 use crate::recording;
 use crate::recording::guard::{self, Entered};
 use crate::runtime::functions as api;
@@ -456,7 +456,7 @@ pub unsafe fn clGetCommandQueueInfo(
     let masked = known.filter(|q| q.profiling_added);
     let code = match (masked, param_name) {
         (Some(known), cl::CL_QUEUE_PROPERTIES_ARRAY) => {
-            let twin = guard::unseen(|| Twin::of(site, known));
+            let twin = guard::unseen(|| Twin::create(site, known));
             let asked = twin.as_ref().map_or(queue, |t| t.queue);
             // SAFETY: the application's own question, about a queue that was made exactly as it
             // asked.

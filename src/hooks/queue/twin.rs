@@ -19,7 +19,7 @@ pub(super) struct Twin {
 }
 
 impl Twin {
-    pub(super) fn of(site: Site, known: &Queue) -> Option<Self> {
+    pub(super) fn create(site: Site, known: &Queue) -> Option<Self> {
         // SAFETY: those of a live queue, in the middle of a call that names it.
         let [context, device] =
             [known.context, known.device].map(|word| unsafe { H::from_word(word) });
@@ -57,8 +57,9 @@ pub fn answers_without_profiling(site: Site, known: &Queue) -> bool {
         return answers;
     }
     // What cannot be found out counts as no, as specified.
-    let answers = guard::unseen(|| Twin::of(site, known).and_then(|twin| twin.tells_times(site)))
-        .unwrap_or(false);
+    let answers =
+        guard::unseen(|| Twin::create(site, known).and_then(|twin| twin.tells_times(site)))
+            .unwrap_or(false);
     ANSWERS.with(|all| all.push((known.device, answers)));
     answers
 }

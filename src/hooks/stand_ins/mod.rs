@@ -18,10 +18,10 @@ use crate::facts::geometry::ONE;
 use crate::facts::objects;
 use crate::features::capture::{self, Launch};
 use crate::features::{beside, replace};
+use crate::hooks::calls::region_bytes;
 use crate::hooks::checked::parts::{self, Side};
 use crate::hooks::checked::stale::{self, Of};
 use crate::hooks::checked::{self, host_memory};
-use crate::hooks::region_bytes;
 use crate::recording::guard;
 use crate::runtime::functions as api;
 use crate::runtime::real::Function;
@@ -46,18 +46,6 @@ pub fn stand_in_of(slot: usize, function: u16) -> Option<*mut c_void> {
     }
 }
 
-/// Whether the call that is under way is the application's own and came in by this way, recorded or
-/// not.
-pub(super) fn outermost(slot: usize) -> bool {
-    let t = guard::thread();
-    !t.writing.get() && (t.outside() || t.depth.get() == 1 + slot as u8)
-}
-
-/// Whether it is recorded, too.
-pub(super) fn recorded(slot: usize) -> bool {
-    outermost(slot) && !guard::thread().outside()
-}
-
 /// Functions that are looked at before they are called, or after they returned, for what runs beside
 /// the application; enqueues, for snapshots, too.
 macro_rules! stand_ins {
@@ -74,7 +62,7 @@ macro_rules! stand_ins {
                 // SAFETY: id and type are of one function.
                 let function = unsafe { Function::<f::$name>::new(id::$name) };
                 let Some(real) = function.stood_for(S) else { return <$ret as Returned>::missing() };
-                if outermost(S) && told() {
+                if outermost(S) && is_checked_call() {
                     guard::protect((), || {
                         $($(stale::named(id::$name, Of::Object($named));)*)?
                         $(stale::named(id::$name, Of::Event($event));)?
@@ -112,7 +100,7 @@ macro_rules! stand_ins {
                 let Some(real) = function.stood_for(S) else { return <i32 as Returned>::missing() };
                 if outermost(S) {
                     guard::unseen(|| guard::protect((), || $ending));
-                    if told() {
+                    if is_checked_call() {
                         guard::protect((), || stale::released(id::$ends, Of::$is($object)));
                     }
                 }
@@ -183,8 +171,8 @@ macro_rules! stand_ins {
 use Memory::{Buffer, Image, Pipe, Sampler};
 use beside::{Command, What};
 use tell::{
-    WRITING, added, arrived, capture_made, image_made, lacked, live, program_built,
-    program_created, retained, told, transfer, unified_made,
+    WRITING, added, arrived, capture_made, image_made, is_checked_call, lacked, live, outermost,
+    program_built, program_created, recorded, retained, transfer, unified_made,
 };
 
 stand_ins! {
@@ -201,20 +189,20 @@ stand_ins! {
     clCreateBuffer(c: H, flags: u64, size: usize, host: P, error: *mut i32) -> H, names(c), again(error) |made| {
             arguments::memory_created(made, Buffer);
             capture_made(S, made, c, size);
-            if told() && flags & cl::CL_MEM_USE_HOST_PTR != 0 {
+            if is_checked_call() && flags & cl::CL_MEM_USE_HOST_PTR != 0 {
                 checked::memory(id::clCreateBuffer, host, size, 0);
             }
         };
     clCreateBufferWithProperties(c: H, p: P, flags: u64, size: usize, host: P, error: *mut i32) -> H, names(c), again(error) |made| {
             arguments::memory_created(made, Buffer);
             capture_made(S, made, c, size);
-            if told() && flags & cl::CL_MEM_USE_HOST_PTR != 0 {
+            if is_checked_call() && flags & cl::CL_MEM_USE_HOST_PTR != 0 {
                 checked::memory(id::clCreateBufferWithProperties, host, size, 0);
             }
         };
     clCreateSubBuffer(buffer: H, flags: u64, kind: u32, info: P, error: *mut i32) -> H, names(buffer) |made| {
             arguments::memory_created(made, Buffer);
-            if told() {
+            if is_checked_call() {
                 // SAFETY: the runtime has read what it made the sub-buffer of.
                 unsafe { checked::part(id::clCreateSubBuffer, made, kind, info) }
             }
@@ -231,14 +219,14 @@ stand_ins! {
             unsafe { arguments::argument(kernel, index, size, value, code) }
             // SAFETY: as above, for a kernel of ours.
             replace::argument(kernel, code, &format_args!("argument {index}"), |ours| Some(unsafe { api::clSetKernelArg.behind(S)?(ours, index, size, value) }));
-            if told() {
+            if is_checked_call() {
                 // SAFETY: as above.
                 unsafe { checked::argument(id::clSetKernelArg, kernel, index, size, value, code) }
             }
         };
     clSetKernelArgSVMPointer(kernel: H, index: u32, value: P) -> i32, names(kernel) |code| {
             arguments::shared(kernel, index, Shared::Svm(value as usize), code);
-            if told() {
+            if is_checked_call() {
                 checked::svm_argument(id::clSetKernelArgSVMPointer, kernel, index, value, code);
             }
             // SAFETY: the runtime took this pointer for the application's kernel.
@@ -264,7 +252,7 @@ stand_ins! {
     clSetKernelExecInfo(kernel: H, name: u32, size: usize, value: P) -> i32, names(kernel) |code| {
             // SAFETY: the runtime has read the list where it took it.
             unsafe { arguments::reaches(kernel, name, size, value, code) }
-            if told() {
+            if is_checked_call() {
                 // SAFETY: as above.
                 unsafe { checked::reaches(id::clSetKernelExecInfo, kernel, name, size, value, code) }
             }
@@ -276,32 +264,32 @@ stand_ins! {
             if !made.is_null() {
                 guard::unseen(|| capture::lifetimes::made(S, c, size, Some(Allocated::Svm)));
             }
-            if told() {
+            if is_checked_call() {
                 checked::svm_made(id::clSVMAlloc, made, size, flags);
             }
         };
     clSVMFree(c: H, pointer: P) -> () |done| {
             arguments::svm_ended(pointer);
-            if told() {
+            if is_checked_call() {
                 checked::place(id::clSVMFree);
                 checked::svm_freed(id::clSVMFree, pointer);
             }
         };
-    clEnqueueSVMMemcpy(queue: H, blocking: u32, to: P, from: P, size: usize, count: u32, list: *const H, event: *mut H) -> i32, names(queue), waits(count, list) |code| if told() {
+    clEnqueueSVMMemcpy(queue: H, blocking: u32, to: P, from: P, size: usize, count: u32, list: *const H, event: *mut H) -> i32, names(queue), waits(count, list) |code| if is_checked_call() {
             checked::memory(id::clEnqueueSVMMemcpy, to, size, detail::WRITES);
             checked::memory(id::clEnqueueSVMMemcpy, from, size, 0);
         };
-    clEnqueueSVMMemFill(queue: H, to: P, pattern: P, length: usize, size: usize, count: u32, list: *const H, event: *mut H) -> i32, names(queue), waits(count, list) |code| if told() {
+    clEnqueueSVMMemFill(queue: H, to: P, pattern: P, length: usize, size: usize, count: u32, list: *const H, event: *mut H) -> i32, names(queue), waits(count, list) |code| if is_checked_call() {
             checked::memory(id::clEnqueueSVMMemFill, to, size, detail::WRITES);
         };
-    clEnqueueSVMMap(queue: H, blocking: u32, flags: u64, of: P, size: usize, count: u32, list: *const H, event: *mut H) -> i32, names(queue), waits(count, list) |code| if told() {
+    clEnqueueSVMMap(queue: H, blocking: u32, flags: u64, of: P, size: usize, count: u32, list: *const H, event: *mut H) -> i32, names(queue), waits(count, list) |code| if is_checked_call() {
             let how = if flags & WRITING == 0 { 0 } else { detail::WRITES };
             checked::memory(id::clEnqueueSVMMap, of, size, how);
         };
-    clEnqueueSVMUnmap(queue: H, of: P, count: u32, list: *const H, event: *mut H) -> i32, names(queue), waits(count, list) |code| if told() {
+    clEnqueueSVMUnmap(queue: H, of: P, count: u32, list: *const H, event: *mut H) -> i32, names(queue), waits(count, list) |code| if is_checked_call() {
             checked::memory(id::clEnqueueSVMUnmap, of, 0, 0);
         };
-    clEnqueueSVMFree(queue: H, count: u32, pointers: P, f: P, data: P, waits: u32, list: *const H, event: *mut H) -> i32, names(queue), waits(waits, list) |code| if told() {
+    clEnqueueSVMFree(queue: H, count: u32, pointers: P, f: P, data: P, waits: u32, list: *const H, event: *mut H) -> i32, names(queue), waits(waits, list) |code| if is_checked_call() {
             // SAFETY: the runtime has read the list where it took it.
             unsafe { checked::frees(id::clEnqueueSVMFree, count, pointers, code) }
         };
@@ -345,27 +333,27 @@ stand_ins! {
     clCreateProgramWithBuiltInKernels(c: H, count: u32, list: *const H, names: P, error: *mut i32) -> H, names(c) |made| { program_created(made, "built-in"); replace::options::program_made(made); };
     clLinkProgram(c: H, count: u32, list: *const H, options: P, of: u32, programs: *const H, f: P, data: P, error: *mut i32) -> H, names(c), all(of, programs) |made| { program_created(made, "linked"); replace::options::program_made(made); };
     clCreateUserEvent(c: H, error: *mut i32) -> H, names(c) |made| ();
-    clWaitForEvents(count: u32, list: *const H) -> i32, waits(count, list), ahead(host_memory::waits) |code| if told() {
+    clWaitForEvents(count: u32, list: *const H) -> i32, waits(count, list), ahead(host_memory::waits) |code| if is_checked_call() {
             // SAFETY: the runtime has read the list.
             unsafe { checked::waited(id::clWaitForEvents, count, list, code) }
         };
-    clFinish(queue: H) -> i32, names(queue), ahead(host_memory::waits) |code| if told() {
+    clFinish(queue: H) -> i32, names(queue), ahead(host_memory::waits) |code| if is_checked_call() {
             checked::place(id::clFinish);
         };
-    clGetEventInfo(event: H, name: u32, size: usize, value: P, written: P) -> i32, event(event) |code| if told() {
+    clGetEventInfo(event: H, name: u32, size: usize, value: P, written: P) -> i32, event(event) |code| if is_checked_call() {
             // SAFETY: the runtime has written what was asked for.
             unsafe { checked::asked(id::clGetEventInfo, event, name, value, code) }
         };
     clEnqueueMapBuffer(queue: H, buffer: H, blocking: u32, flags: u64, offset: usize, size: usize, count: u32, list: *const H, event: *mut H, error: *mut i32) -> P, names(queue, buffer), waits(count, list) |mapped| {
             guard::unseen(|| capture::used(S, K::MapBuffer, Some(size as u64), &[buffer]));
-            if told() {
+            if is_checked_call() {
                 checked::range(id::clEnqueueMapBuffer, offset, size, 0);
                 checked::memory(id::clEnqueueMapBuffer, mapped, size, 0);
             }
         };
     clEnqueueMapImage(queue: H, image: H, blocking: u32, flags: u64, origin: *const usize, region: *const usize, row: P, slice: P, count: u32, list: *const H, event: *mut H, error: *mut i32) -> P, names(queue, image), waits(count, list) |mapped| {
             guard::unseen(|| capture::used(S, K::MapImage, None, &[image]));
-            if told() {
+            if is_checked_call() {
                 // SAFETY: the runtime has read them, where it mapped.
                 unsafe { parts::of_image(id::clEnqueueMapImage, Side::First, mapped.is_null(), origin, region) }
                 checked::memory(id::clEnqueueMapImage, mapped, 0, 0);
@@ -373,20 +361,20 @@ stand_ins! {
         };
     clEnqueueUnmapMemObject(queue: H, memory: H, mapped: P, count: u32, list: *const H, event: *mut H) -> i32, names(queue, memory), waits(count, list) |code| {
             guard::unseen(|| capture::used(S, K::UnmapMemObject, Some(0), &[memory]));
-            if told() {
+            if is_checked_call() {
                 checked::memory(id::clEnqueueUnmapMemObject, mapped, 0, 0);
             }
         };
     clEnqueueFillImage(queue: H, image: H, color: P, origin: *const usize, region: *const usize, count: u32, list: *const H, event: *mut H) -> i32, names(queue, image), waits(count, list) |code| {
             guard::unseen(|| capture::used(S, K::FillImage, None, &[image]));
-            if told() {
+            if is_checked_call() {
                 // SAFETY: the runtime has read them, where it took them.
                 unsafe { parts::of_image(id::clEnqueueFillImage, Side::First, code != 0, origin, region) }
             }
         };
     clEnqueueCopyImage(queue: H, from: H, to: H, at: *const usize, there: *const usize, region: *const usize, count: u32, list: *const H, event: *mut H) -> i32, names(queue, from, to), waits(count, list) |code| {
             guard::unseen(|| capture::used(S, K::CopyImage, None, &[from, to]));
-            if told() {
+            if is_checked_call() {
                 // SAFETY: as above.
                 unsafe {
                     parts::of_image(id::clEnqueueCopyImage, Side::First, code != 0, at, region);
@@ -396,7 +384,7 @@ stand_ins! {
         };
     clEnqueueCopyImageToBuffer(queue: H, from: H, to: H, at: *const usize, region: *const usize, offset: usize, count: u32, list: *const H, event: *mut H) -> i32, names(queue, from, to), waits(count, list) |code| {
             guard::unseen(|| capture::used(S, K::CopyImageToBuffer, None, &[from, to]));
-            if told() {
+            if is_checked_call() {
                 // SAFETY: as above.
                 unsafe {
                     parts::of_image(id::clEnqueueCopyImageToBuffer, Side::First, code != 0, at, region);
@@ -406,7 +394,7 @@ stand_ins! {
         };
     clEnqueueCopyBufferToImage(queue: H, from: H, to: H, offset: usize, there: *const usize, region: *const usize, count: u32, list: *const H, event: *mut H) -> i32, names(queue, from, to), waits(count, list) |code| {
             guard::unseen(|| capture::used(S, K::CopyBufferToImage, None, &[from, to]));
-            if told() {
+            if is_checked_call() {
                 // SAFETY: as above.
                 unsafe {
                     parts::packed(id::clEnqueueCopyBufferToImage, Side::First, to, code != 0, offset, region);

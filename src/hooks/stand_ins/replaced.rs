@@ -9,7 +9,7 @@ use crate::abi::entry::{H, P, Returned};
 use crate::abi::functions::id;
 use crate::abi::signatures as f;
 use crate::features::replace::{self, Instead, options};
-use crate::hooks::stand_ins::{outermost, recorded};
+use crate::hooks::stand_ins::tell::{outermost, recorded};
 use crate::recording::{self, guard};
 use crate::runtime::real::Function;
 use std::cell::Cell;

@@ -1,7 +1,6 @@
 //! What stand-ins tell captures, checks and what runs beside the application: of objects that were
 //! made, of commands that are about to be enqueued.
 
-use super::outermost;
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, P, Returned};
 use crate::facts::arguments::{self, Allocated, ask};
@@ -14,6 +13,18 @@ use crate::recording::guard;
 use crate::runtime::functions as api;
 use clscope_trace::record::CommandKind as K;
 use std::sync::atomic::Ordering;
+
+/// Whether the call that is under way is the application's own and came in by this way, recorded or
+/// not.
+pub(super) fn outermost(slot: usize) -> bool {
+    let t = guard::thread();
+    !t.writing.get() && (t.outside() || t.depth.get() == 1 + slot as u8)
+}
+
+/// Whether it is recorded, too.
+pub(super) fn recorded(slot: usize) -> bool {
+    outermost(slot) && !guard::thread().outside()
+}
 
 /// The application has made a program, of such an origin.
 pub(super) fn program_created(made: H, origin: &'static str) {
@@ -65,13 +76,13 @@ pub(super) const WRITING: u64 = cl::CL_MAP_WRITE | cl::CL_MAP_WRITE_INVALIDATE_R
 
 /// Whether the call that is under way is recorded in a checked run. Asked in a stand-in of any way:
 /// the recorder's own calls and inner layers' are of another depth.
-pub(super) fn told() -> bool {
+pub(super) fn is_checked_call() -> bool {
     checked::wanted() && !guard::thread().outside()
 }
 
 /// A reference was taken in a checked run, or refused with an error code.
 pub(super) fn retained(of: Of, code: i32) {
-    if told() {
+    if is_checked_call() {
         stale::retained(of, code);
     }
 }

@@ -123,7 +123,7 @@ impl Tables {
     ///
     /// # Safety
     /// `map` is a link map whose object is mapped, as ld.so gives it to `la_objopen`.
-    pub unsafe fn of(map: &LinkMap) -> Option<Self> {
+    pub unsafe fn find(map: &LinkMap) -> Option<Self> {
         let mut tables = Self {
             base: map.addr,
             symbols: core::ptr::null(),
@@ -271,7 +271,7 @@ mod tests {
         unsafe {
             let map = dlopen(c"libm.so.6".as_ptr().cast(), 2);
             assert!(!map.is_null());
-            let mut tables = Tables::of(&*map).expect("libm has symbols");
+            let mut tables = Tables::find(&*map).expect("libm has symbols");
             for name in [c"ldexpf", c"frexp", c"modf"] {
                 let found = tables.function(name.as_ptr().cast());
                 assert_eq!(found, Some(dlsym(map, name.as_ptr().cast())), "{name:?}");

@@ -46,7 +46,7 @@ impl Object<'_> {
             dynamic: self.base.wrapping_add(dynamic.p_vaddr as usize) as *const Dyn,
         };
         // SAFETY: the object is listed, hence mapped and relocated, and the name is a C string.
-        unsafe { Tables::of(&map)?.function(name.as_ptr().cast()) }.map(|at| at as *mut c_void)
+        unsafe { Tables::find(&map)?.function(name.as_ptr().cast()) }.map(|at| at as *mut c_void)
     }
 }
 

@@ -5,7 +5,7 @@
 
 use crate::os::undisturbed::undisturbed;
 use crate::recording;
-use crate::recording::files::kept::Folder;
+use crate::recording::files::reopened_file::Folder;
 use clscope_trace::Checksum;
 use clscope_trace::directory::{CAPTURES, PART, capture_folder};
 use std::fs::File;

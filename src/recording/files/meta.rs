@@ -23,7 +23,7 @@ fn mpi() -> (Option<u32>, Option<u32>) {
     let number = |name: &str| config::seen(name).and_then(|v| v.parse().ok());
     let first = |names: &[&str]| names.iter().find_map(|n| number(n));
     (
-        first(&clscope_trace::settings::RANKS),
+        first(&clscope_trace::variables::RANKS),
         first(&["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_NTASKS"]),
     )
 }

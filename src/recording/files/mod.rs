@@ -2,9 +2,9 @@
 //! descriptor numbers, so that the application's own numbering stays as it is without us.
 
 pub mod captures;
-mod kept;
 pub mod meta;
 pub mod programs;
+mod reopened_file;
 mod segments;
 
 pub use segments::{Place, Segments, write_block};
@@ -16,13 +16,13 @@ use crate::os::plain_write;
 use crate::os::undisturbed::{uncancelled, undisturbed};
 use crate::recording::Recording;
 use crate::recording::diag;
-use crate::recording::files::kept::{Folder, Kept};
+use crate::recording::files::reopened_file::{Folder, ReopenedFile};
 use crate::recording::ring::pool::{self, Pool};
 use crate::settings::config;
 use clscope_io::output::Access;
 use clscope_readings::host;
 use clscope_trace::defs::{self, Argument, Def, Function, Small};
-use clscope_trace::file::{RING_FIRST, control};
+use clscope_trace::ring_file::{RING_FIRST, control};
 use clscope_trace::{Clock, FileHeader, FileKind, VERSION};
 use memmap2::{MmapOptions, MmapRaw};
 use std::fs::{DirBuilder, File};
@@ -48,7 +48,7 @@ pub struct Files {
     pub first_anchor: defs::Anchor,
     /// Whether rings lie in the mapped file.
     pub rings_survive: bool,
-    defs: Kept,
+    defs: ReopenedFile,
     /// Where the next definition goes. Held while it is written: only the last definition of a
     /// killed process may be torn, and one that a handler's jump tore is overwritten by the next.
     defs_end: Robust<u64>,
@@ -59,7 +59,7 @@ pub struct Files {
     unwritten: AtomicBool,
     /// The other process's sign of life as it was last, and the time since when it is that.
     beat: [AtomicU64; 2],
-    ring: Option<Kept>,
+    ring: Option<ReopenedFile>,
     /// Where another process wrote the segments when this one began.
     pub pool: Option<Pool>,
     /// The first page of the ring file, or of anonymous memory; of the pool where there is one.
@@ -68,14 +68,14 @@ pub struct Files {
 
 /// A file that grows at its end: what is not ours to frame.
 pub struct Appended {
-    kept: Kept,
+    kept: ReopenedFile,
     end: u64,
 }
 
 impl Appended {
     /// Makes it.
     pub fn create(files: &Files, name: String) -> io::Result<Self> {
-        Ok(Self { kept: undisturbed(|| Kept::create(&files.folder, name))?, end: 0 })
+        Ok(Self { kept: undisturbed(|| ReopenedFile::create(&files.folder, name))?, end: 0 })
     }
 }
 
@@ -113,7 +113,7 @@ impl Files {
             format!(
                 "cannot make the trace directory {}: {e}; name a writable one with {}",
                 directory.display(),
-                clscope_trace::settings::TRACE
+                clscope_trace::variables::TRACE
             )
         })?;
         // Another user could have made it to have us write elsewhere: its default name can be
@@ -122,7 +122,7 @@ impl Files {
             format!(
                 "cannot use {} as the trace directory: {e}; name another one with {}",
                 directory.display(),
-                clscope_trace::settings::TRACE
+                clscope_trace::variables::TRACE
             )
         })?;
         let mut header = FileHeader {
@@ -141,7 +141,7 @@ impl Files {
         };
         let (defs, stem) = loop {
             let stem = format!("{}-{}", header.pid, header.incarnation);
-            match Kept::create(&folder, format!("{stem}.defs")) {
+            match ReopenedFile::create(&folder, format!("{stem}.defs")) {
                 Ok(kept) => break (kept, stem),
                 Err(e)
                     if e.kind() == io::ErrorKind::AlreadyExists && header.incarnation < 10_000 =>
@@ -439,9 +439,9 @@ fn beside(
     folder: &Arc<Folder>,
     name: &str,
     header: &FileHeader,
-    defs: &Kept,
+    defs: &ReopenedFile,
     max_size: Option<u64>,
-) -> io::Result<(Kept, Pool, MmapRaw)> {
+) -> io::Result<(ReopenedFile, Pool, MmapRaw)> {
     let (most_defs, most_chunks) =
         if memory::is_limited() { FEW } else { (MOST_DEFS, pool::MOST_CHUNKS) };
     let mapped = defs.with(|file| {
@@ -449,7 +449,7 @@ fn beside(
         MmapOptions::new().len(most_defs).map_raw(file)
     });
     let made = mapped.and_then(|mapped| {
-        let kept = Kept::create(folder, name.to_owned())?;
+        let kept = ReopenedFile::create(folder, name.to_owned())?;
         let pool = kept.with(|file| {
             reserve(file, 0, Pool::first())?;
             file.write_all_at(&header.encode(), 0)?;
@@ -473,11 +473,11 @@ fn beside(
     Ok((kept, pool, mapped))
 }
 
-type RingFile = (Option<Kept>, io::Result<MmapRaw>, Option<io::Error>);
+type RingFile = (Option<ReopenedFile>, io::Result<MmapRaw>, Option<io::Error>);
 
 /// The ring file with its control page; anonymous memory and the reason where it cannot be had.
 fn ring_file(folder: &Arc<Folder>, name: String, header: &FileHeader) -> RingFile {
-    let made = Kept::create(folder, name.clone()).and_then(|kept| {
+    let made = ReopenedFile::create(folder, name.clone()).and_then(|kept| {
         let map = kept.with(|file| {
             reserve(file, 0, RING_FIRST)?;
             file.write_all_at(&header.encode(), 0)?;

@@ -5,7 +5,7 @@
 
 use crate::os::locks::fork_safe::ForkSafe;
 use crate::os::shared::maps::HashSet;
-use crate::recording::files::kept::Folder;
+use crate::recording::files::reopened_file::Folder;
 use crate::recording::{self, Recording};
 use crate::settings::config;
 use clscope_trace::directory::{PROGRAMS, program_file};
@@ -18,14 +18,14 @@ const MOST: u64 = 16 << 20;
 
 /// What this process has kept.
 #[derive(Default)]
-struct Kept {
+struct ReopenedFile {
     names: HashSet<String>,
     bytes: u64,
     /// Temporary names that were used.
     turns: u64,
 }
 
-static KEPT: ForkSafe<Kept> = ForkSafe::new();
+static KEPT: ForkSafe<ReopenedFile> = ForkSafe::new();
 
 /// Keeps the bytes of a program, and defines them. `device` is 0 for what is of all devices of the
 /// program. Gives their hash.

@@ -4,7 +4,7 @@ use super::Files;
 use crate::os::plain_write;
 use crate::os::undisturbed::undisturbed;
 use crate::recording::Recording;
-use crate::recording::files::kept::Kept;
+use crate::recording::files::reopened_file::ReopenedFile;
 use crate::recording::ring::regions::LARGEST;
 use clscope_trace::file::{BLOCK_HEADER_LEN, BlockHeader, HEADER_LEN};
 use clscope_trace::{FileHeader, FileKind, checksum};
@@ -21,7 +21,7 @@ const SEGMENT: u64 = 1 << 30;
 
 /// A data segment.
 pub struct Segment {
-    kept: Kept,
+    kept: ReopenedFile,
     end: AtomicU64,
     /// Up to where space is reserved; `u64::MAX` where the file system refuses.
     reserved: AtomicU64,
@@ -115,8 +115,8 @@ impl Segments {
             None => self.number,
         };
         let name = |number: u32| format!("{}.{number}.clt", files.stem);
-        let make = |number: u32| -> io::Result<Kept> {
-            let kept = Kept::create(&files.folder, name(number))?;
+        let make = |number: u32| -> io::Result<ReopenedFile> {
+            let kept = ReopenedFile::create(&files.folder, name(number))?;
             let header =
                 FileHeader { kind: FileKind::Segment, segment: number, ..files.header.clone() };
             // One that is not begun must not stand in the way of the next attempt.
@@ -162,7 +162,7 @@ impl Segments {
 pub struct Place {
     /// Whether the rest says something. Set last, and taken back first.
     known: AtomicBool,
-    /// Kept by a count of its own: by the frame that was left, if there is one.
+    /// ReopenedFile by a count of its own: by the frame that was left, if there is one.
     segment: Cell<*const Segment>,
     at: Cell<u64>,
     length: Cell<u64>,

@@ -4,7 +4,7 @@
 use super::{Owned, drain, forget, make_room, protocol, tell_drops};
 use crate::recording::guard::Thread;
 use crate::recording::{Recording, current, now};
-use clscope_trace::file::ring;
+use clscope_trace::ring_file::ring;
 use protocol::cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

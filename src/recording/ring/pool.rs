@@ -5,7 +5,7 @@
 //! chunks before they are used up, and where it does not, there is none.
 
 use crate::recording::ring::protocol::{self, cell};
-use clscope_trace::file::{CHUNK, RING_FIRST, RING_MAGIC, attendance, control, ring};
+use clscope_trace::ring_file::{CHUNK, RING_FIRST, RING_MAGIC, attendance, control, ring};
 use memmap2::{MmapOptions, MmapRaw};
 use std::fs::File;
 use std::io;
@@ -178,7 +178,8 @@ impl Pool {
     /// beside the records of the threads.
     pub fn send(&self, number: u64, name: &str, bytes: &[u8]) -> bool {
         let padded = name.len().next_multiple_of(8);
-        let room = LARGE - clscope_trace::file::RING_HEADER_LEN - attendance::PIECE_HEAD - padded;
+        let room =
+            LARGE - clscope_trace::ring_file::RING_HEADER_LEN - attendance::PIECE_HEAD - padded;
         let pieces = bytes.len().div_ceil(room);
         // Half of the room is for records.
         if self.free(2 * pieces) < 2 * pieces {
@@ -206,7 +207,7 @@ impl Pool {
                 call_begin: 0,
             };
             protocol::begin(header, &new);
-            let to = header.add(clscope_trace::file::RING_HEADER_LEN);
+            let to = header.add(clscope_trace::ring_file::RING_HEADER_LEN);
             to.cast::<[u64; 4]>().write([number, at, whole, name.len() as u64]);
             let to = to.add(attendance::PIECE_HEAD);
             std::ptr::copy_nonoverlapping(name.as_ptr(), to, name.len());

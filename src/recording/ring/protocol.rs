@@ -7,14 +7,14 @@
 //! again after copying; and a block that left the ring is in a segment before it is overwritten.
 
 use crate::os::locks::sync::{AtomicU64, Ordering, fence};
-use clscope_trace::file::{RING_MAGIC, attendance, ring};
 use clscope_trace::record::Run;
+use clscope_trace::ring_file::{RING_MAGIC, attendance, ring};
 
 /// A word of a ring's header.
 ///
 /// # Safety
 /// `header` points to a ring header or scratch memory of the same size, which is never unmapped
-/// while its thread runs; `at` is an offset of `file::ring`.
+/// while its thread runs; `at` is an offset of `ring_file::ring`.
 #[inline(always)]
 pub unsafe fn cell<'a>(header: *mut u8, at: usize) -> &'a AtomicU64 {
     // SAFETY: in bounds and aligned by the caller's contract. Offsets are in bytes of a file.
@@ -232,7 +232,7 @@ mod loom_tests {
 
     use super::*;
     use crate::os::locks::sync::Mutex;
-    use clscope_trace::file::RING_HEADER_LEN;
+    use clscope_trace::ring_file::RING_HEADER_LEN;
     use loom::sync::Arc;
     use loom::thread;
 

@@ -5,8 +5,8 @@ use super::super::guard::{Thread, publish};
 use super::super::now;
 use super::make_room;
 use super::protocol::cell;
-use clscope_trace::file::ring;
 use clscope_trace::record::{self, DropReason};
+use clscope_trace::ring_file::ring;
 use std::sync::atomic::{Ordering, compiler_fence};
 
 /// Delta of a record at `time`, and `time` itself moved forward where the clock stood still or a
@@ -74,7 +74,7 @@ fn append(t: &Thread, time: u64, duration: u64, fixed: impl FnOnce(u32) -> Words
 struct Words([u64; 7], usize);
 
 impl Words {
-    fn of(words: &[u64]) -> Self {
+    fn copy(words: &[u64]) -> Self {
         let mut out = Self([0; 7], words.len().min(7));
         for (to, from) in out.0.iter_mut().zip(words) {
             *to = *from;
@@ -125,7 +125,7 @@ pub fn plain(t: &Thread, function: u16, id: u32, small: u32, time: u64, duration
         t,
         time,
         duration,
-        |d| Words::of(&record::plain(function, small, id, d, duration as u32)),
+        |d| Words::copy(&record::plain(function, small, id, d, duration as u32)),
         &[],
     );
 }
@@ -136,7 +136,7 @@ pub fn call(t: &Thread, function: u16, code: i32, arguments: &[u64], time: u64, 
         t,
         time,
         duration,
-        |d| Words::of(&record::call(function, arguments.len(), code, d, duration as u32)),
+        |d| Words::copy(&record::call(function, arguments.len(), code, d, duration as u32)),
         arguments,
     );
 }
@@ -184,13 +184,13 @@ fn long_command(t: &Thread, c: &record::Command<'_>, time: u64) {
             &first
         }
     };
-    write_long(t, time, c.duration, |d| Words::of(&record::command(c, d)), tail);
+    write_long(t, time, c.duration, |d| Words::copy(&record::command(c, d)), tail);
     for more in waits {
         write_long(
             t,
             time,
             0,
-            |d| Words::of(&record::more_waits(c.id, more.len() / 4, d)),
+            |d| Words::copy(&record::more_waits(c.id, more.len() / 4, d)),
             &words(more),
         );
     }
@@ -209,7 +209,7 @@ pub fn timing(t: &Thread, command: u64, stamps: [u64; 4], time: u64) {
         0,
         |d| {
             let (words, n) = record::timing(command, stamps, d);
-            Words::of(words.get(..n).unwrap_or(&[]))
+            Words::copy(words.get(..n).unwrap_or(&[]))
         },
         &[],
     );
@@ -217,22 +217,22 @@ pub fn timing(t: &Thread, command: u64, stamps: [u64; 4], time: u64) {
 
 /// The stamps of a command that the application has queried.
 pub fn read_timing(t: &Thread, command: u64, stamps: [u64; 4], time: u64) {
-    write_long(t, time, 0, |d| Words::of(&record::read_timing(command, stamps, d)), &[]);
+    write_long(t, time, 0, |d| Words::copy(&record::read_timing(command, stamps, d)), &[]);
 }
 
 /// What a checked run saw inside the call that is under way.
 pub fn detail(t: &Thread, detail: &record::Detail, time: u64) {
-    write_long(t, time, 0, |d| Words::of(&record::detail(detail, d)), &[]);
+    write_long(t, time, 0, |d| Words::copy(&record::detail(detail, d)), &[]);
 }
 
 /// A command has no time.
 pub fn untimed(t: &Thread, command: u64, reason: record::Untimed, detail: i32, time: u64) {
-    write_long(t, time, 0, |d| Words::of(&record::untimed(command, reason, detail, d)), &[]);
+    write_long(t, time, 0, |d| Words::copy(&record::untimed(command, reason, detail, d)), &[]);
 }
 
 /// Recording was paused, or goes on.
 pub fn paused(t: &Thread, on: bool, time: u64) {
-    write_long(t, time, 0, |d| Words::of(&record::paused(on, d)), &[]);
+    write_long(t, time, 0, |d| Words::copy(&record::paused(on, d)), &[]);
 }
 
 /// Counts records that could not be written.
@@ -246,5 +246,5 @@ pub fn left(t: &Thread) {
     if t.ring.get().is_null() {
         return count_dropped(t, 1);
     }
-    write_long(t, now(), 0, |d| Words::of(&record::dropped(1, DropReason::Left, d)), &[]);
+    write_long(t, now(), 0, |d| Words::copy(&record::dropped(1, DropReason::Left, d)), &[]);
 }

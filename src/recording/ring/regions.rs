@@ -6,7 +6,7 @@ use crate::os::undisturbed::undisturbed;
 use crate::recording::Recording;
 use crate::recording::ring::pool::{self, Pool, Slot};
 use crate::recording::ring::protocol;
-use clscope_trace::file::RING_FIRST;
+use clscope_trace::ring_file::RING_FIRST;
 use memmap2::MmapRaw;
 use std::io;
 

@@ -7,8 +7,8 @@ use crate::recording;
 use crate::recording::guard::{self, Thread, publish};
 use crate::recording::ring::protocol;
 use crate::settings::config;
-use clscope_trace::file::RING_HEADER_LEN;
 use clscope_trace::record::{self, MAX_FUNCTIONS, Run, SMALL_BITS};
+use clscope_trace::ring_file::RING_HEADER_LEN;
 
 /// Identical plain records that stand before a run.
 const BEFORE: usize = 4;

@@ -39,7 +39,7 @@ pub enum Class {
 
 impl HostMemory {
     /// What a detail of kind [`detail::HOST_MEMORY`] tells.
-    pub(crate) fn told(of: &Detail) -> Self {
+    pub(crate) fn decode(of: &Detail) -> Self {
         let [how, object, flags] = of.values;
         match how {
             detail::NOT_KEPT => Self::Unknown,
@@ -93,7 +93,7 @@ mod tests {
 
     fn given(how: u64, flags: u64) -> HostMemory {
         let values = [how, 9, flags];
-        HostMemory::told(&Detail { function: 1, what: detail::HOST_MEMORY, site: 0, values })
+        HostMemory::decode(&Detail { function: 1, what: detail::HOST_MEMORY, site: 0, values })
     }
 
     #[test]

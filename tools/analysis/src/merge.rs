@@ -274,7 +274,7 @@ impl<'t, 'a> Merge<'t, 'a> {
                 )
             }
             Record::Detail(of) if of.what == detail::HOST_MEMORY => {
-                cursor.memory = HostMemory::told(&of);
+                cursor.memory = HostMemory::decode(&of);
                 Taken::Nothing
             }
             Record::MoreWaits { command, waits } => {

@@ -7,10 +7,9 @@ use clscope_trace::defs::{
     self, Anchor, Argument, ArgumentKind, Def, Device, Function, Kernel, Process, Queue, Small,
     Thread,
 };
-use clscope_trace::file::{
-    BlockHeader, FileHeader, FileKind, HEADER_LEN, RING_FIRST, RING_HEADER_LEN, RING_MAGIC, ring,
-};
+use clscope_trace::file::{BlockHeader, FileHeader, FileKind, HEADER_LEN};
 use clscope_trace::record::{self, Command, CommandKind, DropReason, Untimed, Waits, flag};
+use clscope_trace::ring_file::{RING_FIRST, RING_HEADER_LEN, RING_MAGIC, ring};
 use clscope_trace::{Clock, VERSION, checksum};
 pub use thread::ThreadBuilder;
 

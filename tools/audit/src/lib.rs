@@ -110,7 +110,7 @@ unsafe fn role(map: &LinkMap, name_space: isize) -> Role {
             let exports = |name: &core::ffi::CStr| tables.function(name.as_ptr().cast()).is_some();
             exports(c"clIcdGetPlatformIDsKHR") || (is_start && exports(c"clGetPlatformIDs"))
         };
-        if Tables::of(map).is_some_and(passes_on) {
+        if Tables::find(map).is_some_and(passes_on) {
             return Role::Behind;
         }
     }
@@ -157,7 +157,7 @@ pub unsafe extern "C" fn la_symbind64(
         if recorder.is_null() {
             return bound;
         }
-        let Some(tables) = Tables::of(&*recorder) else { return bound };
+        let Some(tables) = Tables::find(&*recorder) else { return bound };
         // With two loaders in a process each keeps its own calls: the recorder learns what the name
         // was bound to.
         match tables.function(c"clscope_bind".as_ptr().cast()) {

@@ -102,7 +102,7 @@ pub enum Way {
 
 /// What one run gave.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub struct RunFigures {
     /// The lines `name figure figure...` of its output.
     pub figures: BTreeMap<String, Vec<f64>>,
     /// From start to end, in nanoseconds.
@@ -131,7 +131,7 @@ impl<'a> Runner<'a> {
 
     /// With a device-timing method.
     pub fn method(mut self, method: &str) -> Self {
-        self.settings.push((clscope_trace::settings::DEVICE_TIMING.to_owned(), method.to_owned()));
+        self.settings.push((clscope_trace::variables::DEVICE_TIMING.to_owned(), method.to_owned()));
         self
     }
 
@@ -140,7 +140,7 @@ impl<'a> Runner<'a> {
         command
             .env_remove("LD_PRELOAD")
             .env_remove("OPENCL_LAYERS")
-            .env(clscope_trace::settings::TRACE, trace);
+            .env(clscope_trace::variables::TRACE, trace);
         match self.way {
             Way::Bare => {}
             Way::Record => drop(command.env("CLSCOPE_LIBRARY", self.places.recorder()?)),
@@ -170,7 +170,7 @@ impl<'a> Runner<'a> {
     ///
     /// # Errors
     /// If it cannot be started or does not end with 0.
-    pub fn run(&self, program: &Path, arguments: &[String]) -> Result<Outcome> {
+    pub fn run(&self, program: &Path, arguments: &[String]) -> Result<RunFigures> {
         let scratch = self.places.scratch()?;
         let trace = scratch.path().join("t.clscope");
         let mut command = match self.way {
@@ -203,7 +203,7 @@ impl<'a> Runner<'a> {
         }
         // It takes away the room that it made and nobody used.
         drop(drainer);
-        Ok(Outcome { figures: figures(&text), wall, cpu, trace_bytes: size(&trace) })
+        Ok(RunFigures { figures: figures(&text), wall, cpu, trace_bytes: size(&trace) })
     }
 }
 

@@ -6,7 +6,7 @@
 
 use crate::process::{Places, Runner, Way, read, size, wait};
 use anyhow::{Context, Result, bail, ensure};
-use clscope_trace::settings;
+use clscope_trace::variables;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -64,7 +64,7 @@ fn watch(args: &Args, program: &str, arguments: &[String], what: &str) -> Result
     let mut command = Command::new(args.places.fixture(program)?);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     // Each call has a record of its own, so that the limit is reached.
-    command.env(settings::MAX_SIZE, format!("{}M", args.max_size)).env(settings::COLLAPSE, "0");
+    command.env(variables::MAX_SIZE, format!("{}M", args.max_size)).env(variables::COLLAPSE, "0");
     Runner::new(&args.places, Way::Preload).prepare(&mut command, &trace)?;
     let begin = Instant::now();
     let child = command.spawn().with_context(|| format!("could not start {program}"))?;

@@ -215,7 +215,7 @@ fn ended(
     let nowhere = folder.path().join("none.clscope");
     let mut runner = Runner::new(places, way).method(method);
     if scenario.made > 0 {
-        runner.settings.push((clscope_trace::settings::MAX_SIZE.to_owned(), "64M".to_owned()));
+        runner.settings.push((clscope_trace::variables::MAX_SIZE.to_owned(), "64M".to_owned()));
     }
     runner.prepare(&mut command, trace.unwrap_or(&nowhere))?;
     let child = command.spawn().context("could not start the application")?;

@@ -8,7 +8,7 @@ use crate::running::{parent, processes};
 use clscope_io::output::{Access, create_new};
 use clscope_io::{input, mapped};
 use clscope_trace::directory::Role;
-use clscope_trace::file::control;
+use clscope_trace::ring_file::control;
 use clscope_trace::{FileHeader, FileKind};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -113,7 +113,7 @@ pub fn flush(ring: &Path) -> Result<String, CaptureError> {
     let stem = ring.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
     let (mut files, mut bytes) = (0, 0);
     for path in entries(directory)? {
-        let role = path.file_name().and_then(|n| n.to_str()).and_then(Role::of);
+        let role = path.file_name().and_then(|n| n.to_str()).and_then(Role::from_name);
         let Some(role) = role.filter(|r| r.stem().is_none_or(|s| s == stem)) else { continue };
         // A segment may have gone since it was listed (--max-size).
         let Ok(file) = input::open_inside(&path) else { continue };

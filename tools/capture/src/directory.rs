@@ -9,7 +9,7 @@ use clscope_trace::directory::{
     CAPTURE_APPLICATION, CAPTURE_FILE, CAPTURES, MEASURED, METER, PART, PROGRAMS, SAMPLES,
     is_capture_folder, is_program_file, with_ending,
 };
-use clscope_trace::file::{attendance, control};
+use clscope_trace::ring_file::{attendance, control};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;

@@ -15,7 +15,7 @@ use clscope_io::signals::without_signals;
 use clscope_io::text::chain;
 use clscope_readings::host;
 use clscope_trace::directory::Role;
-use clscope_trace::file::attendance;
+use clscope_trace::ring_file::attendance;
 use process::{Process, Wrote};
 use std::collections::BTreeMap;
 use std::fs::File;

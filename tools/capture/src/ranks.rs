@@ -1,7 +1,7 @@
 //! Owns which MPI ranks are recorded (`record --ranks`). Refuses to start anything.
 #![forbid(unsafe_code)]
 
-use clscope_trace::settings::RANKS;
+use clscope_trace::variables::RANKS;
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::str::FromStr;

@@ -128,7 +128,7 @@ impl Events {
 
     /// What was told ahead of the call whose record was seen last: it names an event that was
     /// released. Of a wait list that the runtime refused the record tells nothing.
-    pub fn told(&mut self, at: &At<'_>, low: u32, to: &mut Findings) {
+    pub fn check_named(&mut self, at: &At<'_>, low: u32, to: &mut Findings) {
         if !self.judged.contains(&low) {
             self.named(at, low, to);
         }

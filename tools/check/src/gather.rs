@@ -16,7 +16,7 @@ use clscope_profile::changes::{Changes, recorded_changes};
 use clscope_profile::profile::View;
 use clscope_profile::programs::Code;
 use clscope_trace::record::{Detail, detail};
-use clscope_trace::settings;
+use clscope_trace::variables;
 use std::collections::HashMap;
 
 /// What the rules know of one process.
@@ -104,7 +104,7 @@ pub fn check(view: &View<'_>, traces: Vec<String>) -> Document {
                 let told = names.iter().filter(|told| told.function == call.function);
                 let list = told.clone().find_map(|told| failures::wait_list(told.values));
                 state.call(&seen, list.as_deref());
-                told.for_each(|told| state.told(&seen.at(), told.values));
+                told.for_each(|told| state.read_detail(&seen.at(), told.values));
             }
             Event::Command(command) => {
                 let Some(state) = processes.get_mut(command.process.0 as usize) else { continue };
@@ -270,10 +270,10 @@ impl Process {
     }
 
     /// What was told ahead of a call that returned, where its record does not tell it.
-    fn told(&mut self, at: &At<'_>, [kind, id, _]: [u64; 3]) {
+    fn read_detail(&mut self, at: &At<'_>, [kind, id, _]: [u64; 3]) {
         match kind {
-            detail::OBJECT => self.lifetimes.told(at, id as u32, &mut self.findings),
-            detail::EVENT => self.events.told(at, id as u32, &mut self.findings),
+            detail::OBJECT => self.lifetimes.check_named(at, id as u32, &mut self.findings),
+            detail::EVENT => self.events.check_named(at, id as u32, &mut self.findings),
             _ => {}
         }
     }
@@ -336,15 +336,15 @@ fn is_on(definitions: &Definitions, setting: &str) -> bool {
 
 /// Whether a process was recorded with `--check`.
 fn is_checked(definitions: &Definitions) -> bool {
-    is_on(definitions, settings::CHECK)
+    is_on(definitions, variables::CHECK)
 }
 
 /// Why some calls alone were recorded from the beginning, where that was asked for.
 fn partly(definitions: &Definitions) -> Option<String> {
-    if is_on(definitions, settings::START_PAUSED) {
+    if is_on(definitions, variables::START_PAUSED) {
         return Some("recording began paused".to_owned());
     }
-    let filters = [settings::GROUPS, settings::KERNELS];
+    let filters = [variables::GROUPS, variables::KERNELS];
     given(definitions)
         .find(|(name, value)| filters.contains(name) && !value.trim().is_empty())
         .map(|(name, value)| format!("{name}={value} leaves calls out"))

@@ -126,6 +126,13 @@ pub struct Lifetimes {
 /// What clGetEventInfo answers with a handle.
 const OF_EVENTS: [u64; 2] = [cl::CL_EVENT_COMMAND_QUEUE as u64, cl::CL_EVENT_CONTEXT as u64];
 
+/// A finding: a call uses an object after its release, of which `text` says how.
+fn add_use(at: &At<'_>, object: &Object, text: &str, shown: String, to: &mut Findings) {
+    let mut key = Key::new(Rule::UseAfterRelease, at.says(text)).at(at.function, at.place);
+    key.other_place.clone_from(&object.place);
+    to.add(key, None, Some(shown));
+}
+
 impl Lifetimes {
     /// What is judged from here on is of another call.
     pub fn begins(&mut self) {
@@ -264,7 +271,7 @@ impl Lifetimes {
     /// What was told ahead of the call whose record was seen last: it names an object that was
     /// released. The record has another name for it where the runtime took the handle: it was seen
     /// as a new object then.
-    pub fn told(&mut self, at: &At<'_>, id: u32, to: &mut Findings) {
+    pub fn check_named(&mut self, at: &At<'_>, id: u32, to: &mut Findings) {
         if !self.judged.contains(&id) {
             self.named(at, id, to);
         }
@@ -285,10 +292,8 @@ impl Lifetimes {
         self.judged.push(id);
         let Some(object) = self.objects.get(&id) else { return };
         let kind = object.kind.name();
-        let text = at.says(&format!("{} of a {kind} that was released already", at.function));
-        let mut key = Key::new(Rule::UseAfterRelease, text).at(at.function, at.place);
-        key.other_place.clone_from(&object.place);
-        to.add(key, None, Some(object.shown(id)));
+        let text = format!("{} of a {kind} that was released already", at.function);
+        add_use(at, object, &text, object.shown(id), to);
     }
 
     /// A kernel is launched with an object as its argument; whether that was released.
@@ -297,10 +302,8 @@ impl Lifetimes {
             return false;
         };
         let kind = object.kind.name();
-        let what = format!("kernel {kernel} is launched with a {kind} after its last release");
-        let mut key = Key::new(Rule::UseAfterRelease, at.says(&what)).at(at.function, at.place);
-        key.other_place.clone_from(&object.place);
-        to.add(key, None, Some(object.shown(id)));
+        let text = format!("kernel {kernel} is launched with a {kind} after its last release");
+        add_use(at, object, &text, object.shown(id), to);
         true
     }
 
@@ -362,10 +365,8 @@ impl Lifetimes {
         self.judged.push(id);
         let Some(object) = self.objects.get(&id).filter(|_| self.is_gone(id, at)) else { return };
         let kind = object.kind.name();
-        let text = at.says(&format!("{} names a {kind} after its last release", at.function));
-        let mut key = Key::new(Rule::UseAfterRelease, text).at(at.function, at.place);
-        key.other_place.clone_from(&object.place);
-        to.add(key, None, Some(format!("{name} #{id}")));
+        let text = format!("{} names a {kind} after its last release", at.function);
+        add_use(at, object, &text, format!("{name} #{id}"), to);
     }
 
     fn mapping(&mut self, seen: &Seen<'_>, kind: CommandKind, id: u32) {

@@ -275,7 +275,7 @@ fn print_settings() -> anyhow::Result<()> {
         out,
         "Environment variables of the recorder; `clscope record` sets them from its options.\n"
     )?;
-    for setting in clscope_trace::settings::SETTINGS {
+    for setting in clscope_trace::variables::SETTINGS {
         writeln!(out, "{}={}", setting.name, setting.values)?;
         writeln!(out, "    {} (default: {})", setting.help, setting.default)?;
     }

@@ -80,7 +80,7 @@ pub fn run(args: &Args) -> Result<()> {
     let named = std::env::var_os("CLSCOPE_DUCKDB").filter(|path| !path.is_empty());
     let engine =
         Engine::find(named.as_deref().map(Path::new)).context("cannot answer the query")?;
-    let tables = Tables::of(sources, args)?;
+    let tables = Tables::collect(sources, args)?;
     // No value is this text: nobody knew it before.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     let null = format!("null-{}-{now}", std::process::id());
@@ -162,7 +162,7 @@ enum Tables {
 }
 
 impl Tables {
-    fn of(sources: &[PathBuf], args: &Args) -> Result<Self> {
+    fn collect(sources: &[PathBuf], args: &Args) -> Result<Self> {
         if let [only] = sources
             && is_folder(only)
         {

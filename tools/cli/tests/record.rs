@@ -394,7 +394,7 @@ fn every_setting_is_listed() {
     let stage = Stage::new();
     let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let text = plain(&stdout(&stage.clscope().arg("settings").ended()));
-    for setting in clscope_trace::settings::SETTINGS {
+    for setting in clscope_trace::variables::SETTINGS {
         let is_told = text.contains(setting.name) && text.contains(&plain(setting.help));
         assert!(is_told, "{}: {text}", setting.name);
     }

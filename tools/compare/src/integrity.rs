@@ -24,7 +24,7 @@ pub struct Integrity {
 
 impl Integrity {
     /// Of a run of so many processes, from all that was found wrong with its trace.
-    pub fn of(name: String, processes: usize, issues: &[Issue]) -> Self {
+    pub fn judge(name: String, processes: usize, issues: &[Issue]) -> Self {
         let is_early =
             |i: &&Issue| matches!(i.kind, IssueKind::NotEnded | IssueKind::Running { .. });
         let early = issues.iter().filter(is_early);
@@ -114,7 +114,7 @@ mod tests {
             kind: kind.clone(),
         };
         let issues: Vec<Issue> = kinds.iter().enumerate().map(issue).collect();
-        Integrity::of(name.to_owned(), processes, &issues)
+        Integrity::judge(name.to_owned(), processes, &issues)
     }
 
     const TORN: IssueKind = IssueKind::DamagedBlocks { blocks: 2 };

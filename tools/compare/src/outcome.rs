@@ -204,7 +204,7 @@ mod tests {
     const PAIRS: usize = 2000;
 
     /// Shares of pairs in which anything is told, and in which the first kernel is.
-    fn told(runs: usize, slower: f64, between: f64) -> (f64, f64) {
+    fn count_changes(runs: usize, slower: f64, between: f64) -> (f64, f64) {
         let mut random = Random::new(7 + runs as u64);
         let (mut any, mut first) = (0, 0);
         for _ in 0..PAIRS {
@@ -230,11 +230,11 @@ mod tests {
     #[test]
     fn equal_runs_are_silent_and_five_percent_are_found() {
         for (runs, between) in [(1, RUN_TO_RUN), (5, 2.0 * RUN_TO_RUN), (10, 3.0 * RUN_TO_RUN)] {
-            let (alarms, _) = told(runs, 0.0, between);
+            let (alarms, _) = count_changes(runs, 0.0, between);
             assert!(alarms <= 0.05, "{runs} runs a side: {alarms} false alarms");
         }
         for (runs, between) in [(1, 0.5 * RUN_TO_RUN), (5, RUN_TO_RUN), (10, 2.0 * RUN_TO_RUN)] {
-            let (_, found) = told(runs, 0.05, between);
+            let (_, found) = count_changes(runs, 0.05, between);
             assert!(found >= 0.95, "{runs} runs a side: {found} found");
         }
     }

@@ -38,7 +38,7 @@ pub struct Spread {
 
 impl Spread {
     /// Of values; `None` of nothing.
-    pub fn of(values: &[f64]) -> Option<Self> {
+    pub fn compute(values: &[f64]) -> Option<Self> {
         let n = values.len() as f64;
         let mean = values.iter().sum::<f64>() / n;
         let extreme = |of: fn(f64, f64) -> f64| values.iter().copied().reduce(of);
@@ -120,7 +120,7 @@ const NS: f64 = 1e9;
 pub fn repeated(command: Vec<String>, runs: &[Measured], all: Option<&Report>) -> Option<Repeated> {
     let over = |of: &dyn Fn(&Measured) -> Option<f64>| {
         let values: Vec<f64> = runs.iter().filter_map(of).collect();
-        Spread::of(&values)
+        Spread::compute(&values)
     };
     let energy = all.and_then(|all| all.energy.as_ref());
     Some(Repeated {
@@ -159,7 +159,7 @@ fn counters(runs: &[Measured]) -> Vec<Energy> {
         }
     }
     let spread = |of: &[(f64, f64, f64)], which: fn(&(f64, f64, f64)) -> f64| {
-        Spread::of(&of.iter().map(which).collect::<Vec<_>>())
+        Spread::compute(&of.iter().map(which).collect::<Vec<_>>())
     };
     let energy = |(sensor, of): (&str, Vec<_>)| {
         Some(Energy {
@@ -196,9 +196,9 @@ fn rows(runs: &[Measured], all: Option<&Report>) -> Vec<Row> {
         .filter_map(|((kind, name, device), [launches, mean, total])| {
             let known = all.and_then(|all| joules(all, kind, &name, device.as_deref()));
             Some(Row {
-                launches: Spread::of(&launches)?,
-                launch_ns: Spread::of(&mean),
-                total_ns: Spread::of(&total),
+                launches: Spread::compute(&launches)?,
+                launch_ns: Spread::compute(&mean),
+                total_ns: Spread::compute(&total),
                 joules_per_launch: known,
                 name,
                 kind,
@@ -225,14 +225,14 @@ mod tests {
 
     #[test]
     fn spreads_are_those_of_the_mean() {
-        let of = Spread::of(&[10.0, 12.0, 11.0, 11.0]).unwrap();
+        let of = Spread::compute(&[10.0, 12.0, 11.0, 11.0]).unwrap();
         assert_eq!((of.mean.value, of.min, of.max, of.runs), (11.0, 10.0, 12.0, 4));
         let sd = (2.0f64 / 3.0).sqrt();
         assert!((of.sd.unwrap() - sd).abs() < 1e-12);
         // 3.182 is Student's t of three degrees of freedom.
         assert!((of.mean.half() - 3.182 * sd / 2.0).abs() < 2e-3, "{of:?}");
-        let one = Spread::of(&[5.0]).unwrap();
+        let one = Spread::compute(&[5.0]).unwrap();
         assert_eq!((one.mean.value, one.sd, one.mean.estimated), (5.0, None, false));
-        assert_eq!(Spread::of(&[]), None);
+        assert_eq!(Spread::compute(&[]), None);
     }
 }

@@ -200,7 +200,7 @@ impl Run {
                 stratum.add(times.duration() as f64);
             }
         }
-        let integrity = Integrity::of(
+        let integrity = Integrity::judge(
             report.traces.join(", "),
             trace.processes.len(),
             &trace.issues_after(events.tally(), None),

@@ -94,7 +94,7 @@ fn the_committed_schema_is_that_of_the_types() {
 
 #[test]
 fn documents_keep_to_the_schema_and_changed_ones_do_not() {
-    let (one, several) = (Spread::of(&[1.0]).unwrap(), Spread::of(&[1.0, 2.0]).unwrap());
+    let (one, several) = (Spread::compute(&[1.0]).unwrap(), Spread::compute(&[1.0, 2.0]).unwrap());
     let row = Row {
         name: "k".into(),
         kind: "kernel",

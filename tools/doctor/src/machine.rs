@@ -56,9 +56,9 @@ pub fn recorder(here: Surroundings<'_>) -> Vec<Finding> {
             out.push(Finding::new(section, name, Status::Info, detail));
         }
     }
-    for setting in clscope_trace::settings::SETTINGS {
+    for setting in clscope_trace::variables::SETTINGS {
         if let Some(value) = (here.variable)(setting.name) {
-            let status = if setting.name == clscope_trace::settings::ENABLE && value == "0" {
+            let status = if setting.name == clscope_trace::variables::ENABLE && value == "0" {
                 Status::Warning
             } else {
                 Status::Info

@@ -104,16 +104,16 @@ pub fn measure(here: Surroundings<'_>, directory: &Path) -> Result<Measured, Ove
     let mut command = Command::new(here.program);
     command.arg(SUBCOMMAND).arg(&recorder);
     // Settings of the user's would be measured instead of the defaults.
-    for setting in clscope_trace::settings::SETTINGS {
+    for setting in clscope_trace::variables::SETTINGS {
         command.env_remove(setting.name);
     }
     for name in ["LD_PRELOAD", "LD_AUDIT", "OPENCL_LAYERS"] {
         command.env_remove(name);
     }
     command
-        .env(clscope_trace::settings::TRACE, &scratch)
-        .env(clscope_trace::settings::DEVICE_TIMING, "event")
-        .env(clscope_trace::settings::MAX_SIZE, "64M")
+        .env(clscope_trace::variables::TRACE, &scratch)
+        .env(clscope_trace::variables::DEVICE_TIMING, "event")
+        .env(clscope_trace::variables::MAX_SIZE, "64M")
         .stdin(Stdio::null())
         .stderr(Stdio::piped());
     let output = command.output();

@@ -58,7 +58,7 @@ struct Figures {
 }
 
 impl Figures {
-    fn of(device: &DeviceEnergy, class: &Class) -> Option<Self> {
+    fn read(device: &DeviceEnergy, class: &Class) -> Option<Self> {
         let kernel = class.kind == "kernel";
         Some(Self {
             watts: class.watts?,
@@ -182,7 +182,7 @@ impl Power {
                 .classes
                 .iter()
                 .filter_map(|c| {
-                    Some(((c.name.clone(), c.kind == "kernel"), Figures::of(device, c)?))
+                    Some(((c.name.clone(), c.kind == "kernel"), Figures::read(device, c)?))
                 })
                 .collect();
             for (process, id) in &device.members {

@@ -186,7 +186,7 @@ pub fn host_memory(function: &str) -> Option<&'static str> {
 pub fn geometry(kind: &str) -> Option<&'static str> {
     Some(match kind {
         "NdRange" => {
-            "Geometry::of(work_dim, global_work_offset, global_work_size, local_work_size)"
+            "Geometry::read_ndrange(work_dim, global_work_offset, global_work_size, local_work_size)"
         }
         "Task" => "Geometry::TASK",
         _ => return None,

@@ -137,7 +137,7 @@ fn following(best: Pairs, tried: &BTreeMap<Pairs, Interval>) -> Vec<Pairs> {
 fn case(pairs: &Pairs, device: &Device, settings: &Settings) -> Case {
     let mixture = Mixture::new(*pairs, &device.facts, settings);
     let parameters = BTreeMap::from([("mixture", json!(pairs.map(|k| KINDS[k])))]);
-    Case::of(id(pairs), classes::SUITE.name, Rc::new(mixture)).with(parameters)
+    Case::with_axes(id(pairs), classes::SUITE.name, Rc::new(mixture)).with(parameters)
 }
 
 fn finding(of: &Results, pairs: Pairs, watts: Interval, tried: usize) -> Finding {

@@ -133,11 +133,12 @@ fn the_committed_schema_of_experiments_is_that_of_the_types_and_they_keep_to_it(
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("reproduced.schema.json");
     schema::committed_type::<Reported>(&path, reproduce::SCHEMA);
     let part = example();
-    let experiments: Vec<Report> = reproduce::all().map(|e| Report::of(e, &[&part])).collect();
+    let experiments: Vec<Report> =
+        reproduce::all().map(|e| Report::evaluate(e, &[&part])).collect();
     let of = Reported {
         schema: reproduce::SCHEMA,
         version: "0",
-        device: Some(On::of(&part.device)),
+        device: Some(On::describe(&part.device)),
         experiments,
         interrupted: false,
     };

@@ -31,7 +31,7 @@ pub struct Launch {
     /// The process.
     pub process: Option<Process>,
     /// Variables that choose OpenCL's runtimes and devices
-    /// ([`OF_OPENCL`](clscope_trace::settings::OF_OPENCL)), as the process had them at its first
+    /// ([`OF_OPENCL`](clscope_trace::variables::OF_OPENCL)), as the process had them at its first
     /// OpenCL call; null in captures of recorders that did not keep them.
     #[serde(default)]
     pub environment: Option<BTreeMap<String, String>>,

@@ -2,12 +2,12 @@
 //! to run anything and to print.
 
 use crate::application::AsThere;
+use crate::application_launch::ApplicationLaunch;
 use crate::capture::Launch;
 use crate::compare::{Place, difference};
 use crate::element::Element;
 use crate::progress::Ended;
 use crate::stage::Overrun;
-use crate::there::There;
 use clscope_compare::outcome::{self, Change};
 use clscope_opencl::DeviceFacts;
 use clscope_profile::interval::Interval;
@@ -37,7 +37,7 @@ pub struct Document {
     /// The application's own launch beside launches of the captured version; null where it has no
     /// time, or ran on another device or driver.
     #[schemars(default)]
-    pub there: Option<There>,
+    pub there: Option<ApplicationLaunch>,
     /// The captured version repeated as it stood in the application, beside the application's other
     /// launches like it; null where these are not known, or ran on another device or driver.
     #[schemars(default)]
@@ -73,7 +73,7 @@ pub struct Captured {
 
 impl Captured {
     /// Of a description.
-    pub fn of(folder: &std::path::Path, launch: &Launch) -> Self {
+    pub fn describe(folder: &std::path::Path, launch: &Launch) -> Self {
         Self {
             folder: folder.display().to_string(),
             kernel: launch.kernel.clone(),

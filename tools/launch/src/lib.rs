@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 pub mod application;
+pub mod application_launch;
 pub mod capture;
 pub mod compare;
 mod device;
@@ -35,7 +36,6 @@ pub mod replay;
 pub mod run;
 pub mod stage;
 pub mod supervise;
-pub mod there;
 pub mod tune;
 pub mod worker;
 

@@ -4,6 +4,7 @@
 mod elements;
 
 use crate::application::{self, Known};
+use crate::application_launch::ApplicationLaunch;
 use crate::capture::Launch;
 use crate::document::{
     Captured, Changed, Counter, Document, Energy, Expected, Results, SCHEMA, Time, Version, judge,
@@ -17,7 +18,6 @@ use crate::order::{self, Against};
 use crate::progress::{At, Ended, Step, Who};
 use crate::read::Capture;
 use crate::stage::{Built, Overrun, Recipe, Stage, StageError};
-use crate::there::There;
 use crate::tune;
 use clscope_clock::monotonic_raw;
 use clscope_compare::outcome;
@@ -400,7 +400,7 @@ pub fn run(
     let mut document = Document {
         schema: SCHEMA,
         version: env!("CARGO_PKG_VERSION"),
-        capture: Captured::of(&capture.folder, launch),
+        capture: Captured::describe(&capture.folder, launch),
         device: device.facts.clone(),
         is_same_device: is_of(launch, &device.facts),
         notes,
@@ -480,7 +480,7 @@ pub fn run(
     if let (Some(ns), Some(time), Some(of), true) =
         (launch.duration_ns, &document.base.time, samples.first(), document.is_same_device)
     {
-        document.there = There::of(ns, of, time, device.facts.kind);
+        document.there = ApplicationLaunch::compare(ns, of, time, device.facts.kind);
     }
     if document.is_same_device {
         let subject =

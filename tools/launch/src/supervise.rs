@@ -117,7 +117,7 @@ pub struct Limits {
 
 impl Limits {
     /// What passed, in words.
-    fn told(&self, is_whole: bool) -> String {
+    fn describe_passed(&self, is_whole: bool) -> String {
         match self.whole.filter(|_| is_whole) {
             Some(whole) => format!("the limit of {} s for its process", whole.as_secs()),
             None => format!("the limit of {} s for a launch (--limit)", self.launch.as_secs()),
@@ -163,7 +163,7 @@ pub enum News<'a> {
 
 /// How it came out.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum WorkersEnd {
     /// A process did what it had to do, and wanted this exit code.
     Done(u8),
     /// The user asked for an end.
@@ -199,25 +199,25 @@ pub fn run(
     start: &dyn Fn() -> Command,
     limit: u32,
     tell: &dyn Fn(&News<'_>),
-) -> Result<Outcome, SuperviseError> {
+) -> Result<WorkersEnd, SuperviseError> {
     let held = Held::new(&[libc::SIGINT, libc::SIGTERM]).map_err(SuperviseError::Watch)?;
     let mut job = Job::default();
     let limits = Limits { launch: Duration::from_secs(limit.into()), whole: None };
     loop {
         let ran = once(&held, start(), &job, limits, tell)?;
         let (heard, how) = match ran.end {
-            End::Done(code) => return Ok(Outcome::Done(code)),
-            End::Interrupted => return Ok(Outcome::Interrupted),
-            End::Unread => return Ok(Outcome::Unread),
+            End::Done(code) => return Ok(WorkersEnd::Done(code)),
+            End::Interrupted => return Ok(WorkersEnd::Interrupted),
+            End::Unread => return Ok(WorkersEnd::Unread),
             End::Died(heard, how) => (heard, how),
         };
-        let Some(ended) = heard.ended(&how) else { return Ok(Outcome::Early(how)) };
+        let Some(ended) = heard.ended(&how) else { return Ok(WorkersEnd::Early(how)) };
         if ended.who == Who::Captured {
-            return Ok(Outcome::Captured(ended));
+            return Ok(WorkersEnd::Captured(ended));
         }
         let is_new = job.ended.iter().all(|of| of.who != ended.who);
         if !is_new || job.ended.len() >= MOST_ENDED {
-            return Ok(Outcome::Again(ended, job.ended.len()));
+            return Ok(WorkersEnd::Again(ended, job.ended.len()));
         }
         tell(&News::LeftOut(&ended));
         job.ended.push(ended);
@@ -289,7 +289,7 @@ fn once(
     let (status, interrupted) = match waited {
         Waited::Ended(status, interrupted) => (status, interrupted),
         Waited::TooLong(is_whole) => {
-            let end = End::Died(heard, limits.told(is_whole));
+            let end = End::Died(heard, limits.describe_passed(is_whole));
             return Ok(Once { end, measured, interrupted: false });
         }
     };

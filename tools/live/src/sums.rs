@@ -62,7 +62,7 @@ struct Pending {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Outcome {
+enum Completion {
     Stamps([u64; 4]),
     /// Queried by the application: known for certain, whatever the sampling decided.
     Read([u64; 4]),
@@ -86,7 +86,7 @@ pub struct Sums {
     classes: Vec<(Class, ClassSums)>,
     places: IdMap<u32, u128>,
     pending: IdMap<Pending>,
-    early: IdMap<(u64, Outcome)>,
+    early: IdMap<(u64, Completion)>,
     early_order: VecDeque<u64>,
     reads: VecDeque<u64>,
     /// The last command without a time, whose reason may follow.
@@ -202,13 +202,13 @@ impl Sums {
                 self.enqueued(&command, ticks);
             }
             Record::Timing { command, stamps } => {
-                self.outcome(ticks, command, Outcome::Stamps(stamps));
+                self.outcome(ticks, command, Completion::Stamps(stamps));
             }
             Record::ReadTiming { command, stamps } => {
-                self.outcome(ticks, command, Outcome::Read(stamps));
+                self.outcome(ticks, command, Completion::Read(stamps));
             }
             Record::Untimed { command, reason, .. } => {
-                self.outcome(ticks, command, Outcome::Untimed(reason));
+                self.outcome(ticks, command, Completion::Untimed(reason));
             }
             Record::Dropped { count, .. } => self.dropped = self.dropped.saturating_add(count),
             Record::MoreWaits { .. }
@@ -264,7 +264,7 @@ impl Sums {
         }
     }
 
-    fn outcome(&mut self, seen: u64, command: u64, outcome: Outcome) {
+    fn outcome(&mut self, seen: u64, command: u64, outcome: Completion) {
         if let Some(pending) = self.pending.remove(&command) {
             self.done(pending, seen, outcome);
             return;
@@ -282,12 +282,12 @@ impl Sums {
         }
     }
 
-    fn done(&mut self, mut pending: Pending, seen: u64, outcome: Outcome) {
-        if let Outcome::Read(_) = outcome {
+    fn done(&mut self, mut pending: Pending, seen: u64, outcome: Completion) {
+        if let Completion::Read(_) = outcome {
             pending.probability = Some(1.0);
         }
         match outcome {
-            Outcome::Stamps(stamps) | Outcome::Read(stamps)
+            Completion::Stamps(stamps) | Completion::Read(stamps)
                 if self.believes(&pending, stamps, seen) =>
             {
                 let span = (stamps[2], stamps[3]);
@@ -295,8 +295,10 @@ impl Sums {
                 self.ran.push(Ran { queue: pending.queue, span, seen });
                 self.finished(&pending, Some(span.1 - span.0), false);
             }
-            Outcome::Untimed(reason) => self.without_time(&pending, reason == Untimed::NotSampled),
-            Outcome::Stamps(_) | Outcome::Read(_) => self.without_time(&pending, false),
+            Completion::Untimed(reason) => {
+                self.without_time(&pending, reason == Untimed::NotSampled)
+            }
+            Completion::Stamps(_) | Completion::Read(_) => self.without_time(&pending, false),
         }
     }
 

@@ -49,7 +49,7 @@ struct Times {
 }
 
 impl Times {
-    fn of(row: &Commands) -> Self {
+    fn read(row: &Commands) -> Self {
         let estimate = row.estimate.as_ref();
         Self {
             count: row.count,
@@ -108,7 +108,7 @@ impl Whole {
         out.times = rows
             .map(|row| {
                 let of = row.device.as_deref().or(row.direction).unwrap_or_default();
-                ((row.name.clone(), of.to_owned()), Times::of(row))
+                ((row.name.clone(), of.to_owned()), Times::read(row))
             })
             .collect();
         let shares = report.devices.iter();

@@ -4,7 +4,7 @@
 //! print. Decoded as specified: none of it was checked on a device.
 
 use crate::directory::DirectoryError;
-use crate::set::{MetricSet, Outcome, UnknownMetric};
+use crate::set::{MetricSet, SetFigure, UnknownMetric};
 use crate::variables::{Provenance, Variables};
 use crate::{builtin, directory};
 use clscope_oa::stream::{Bare, DeviceInfo, Record, Records, StreamError};
@@ -123,7 +123,7 @@ pub struct Interval<'d> {
     /// Whether no report was lost in it.
     pub complete: bool,
     /// The set and its figures, in the order of [`Chosen::which`]; `None` where counts are shown.
-    pub figures: Option<(&'d Chosen, Vec<Outcome>)>,
+    pub figures: Option<(&'d Chosen, Vec<SetFigure>)>,
 }
 
 /// Takes intervals as they come.

@@ -27,5 +27,5 @@ pub mod variables;
 pub mod xml;
 
 pub use rpn::{Equation, Number, Undefined};
-pub use set::{Metric, MetricSet, Origin, Outcome, UnknownMetric};
+pub use set::{Metric, MetricSet, Origin, SetFigure, UnknownMetric};
 pub use variables::{Provenance, Variables};

@@ -107,7 +107,7 @@ pub struct UnknownMetric {
 
 /// What a figure came out as.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
+pub struct SetFigure {
     /// The value, or why there is none.
     pub value: Result<Number, Undefined>,
     /// A division by zero inside counted as 0, as the sets' definition has it.
@@ -271,7 +271,7 @@ impl MetricSet {
         counts: &Counts,
         variables: &Variables,
         which: &[usize],
-    ) -> Vec<Outcome> {
+    ) -> Vec<SetFigure> {
         let mut evaluation = self.evaluation(Some(counts), variables);
         let one = |index: &usize| {
             let result = evaluation.figure(*index);
@@ -280,7 +280,7 @@ impl MetricSet {
                 (Ok(got), Some(Ok(max))) => got.value.as_f64() > max.value.as_f64(),
                 _ => false,
             };
-            Outcome {
+            SetFigure {
                 divided_by_zero: result.as_ref().is_ok_and(|e| e.divided_by_zero),
                 value: result.map(|e| e.value),
                 exceeds_max: exceeds,
@@ -290,7 +290,7 @@ impl MetricSet {
     }
 
     /// Evaluates every figure.
-    pub fn evaluate_all(&self, counts: &Counts, variables: &Variables) -> Vec<Outcome> {
+    pub fn evaluate_all(&self, counts: &Counts, variables: &Variables) -> Vec<SetFigure> {
         let all: Vec<usize> = (0..self.metrics.len()).collect();
         self.evaluate(counts, variables, &all)
     }

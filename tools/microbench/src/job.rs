@@ -264,3 +264,31 @@ pub struct Job {
     /// Arguments that differ in the checked launch: (index, bytes).
     pub check_args: Vec<(u32, Vec<u8>)>,
 }
+
+impl Job {
+    /// One launch of a kernel in so many groups of so many items, without buffers and arguments: what
+    /// else it has is set in the value.
+    pub fn new(
+        source: Source,
+        entry: &'static str,
+        (groups, group): (usize, usize),
+        check: impl Fn(&Outcome<'_>) -> Result<Option<String>, ClError> + 'static,
+    ) -> Self {
+        Self {
+            source,
+            entry,
+            defines: Vec::new(),
+            needs: Vec::new(),
+            groups,
+            group,
+            may_shrink: false,
+            buffers: Vec::new(),
+            fills: Vec::new(),
+            args: Vec::new(),
+            trips: Trips::Fixed(1),
+            check_trips: 1,
+            check: Box::new(check),
+            check_args: Vec::new(),
+        }
+    }
+}

@@ -147,7 +147,7 @@ pub fn measure(cl: &Cl, effort: &Effort, watch: &mut dyn Watch) -> Result<Measur
         sensors: effort.sensors.clone(),
     };
     let first = run::run(cl, &settings, &with, watch)?;
-    let unfused = unfused(&Cases::of(std::slice::from_ref(&first)));
+    let unfused = unfused(&Cases::collect(std::slice::from_ref(&first)));
     let mut chosen = suites(&["latency", "transfer"]);
     chosen.extend(unfused.first().map(|_| "flop".to_owned()));
     let without = Choice {
@@ -160,7 +160,7 @@ pub fn measure(cl: &Cl, effort: &Effort, watch: &mut dyn Watch) -> Result<Measur
         if first.interrupted { None } else { Some(run::run(cl, &plain, &without, watch)?) };
     let mut results = vec![first];
     results.extend(second);
-    let (mut device, energy_errors) = of(&results, cl, effort);
+    let (mut device, energy_errors) = build_device(&results, cl, effort);
     idle_states(cl, effort, watch, &mut device);
     Ok(Measured { device, results, energy_errors })
 }
@@ -190,7 +190,7 @@ fn measured(of: Interval) -> Figure {
 struct Cases<'r>(Vec<&'r CaseResult>);
 
 impl<'r> Cases<'r> {
-    fn of(results: &'r [Results]) -> Self {
+    fn collect(results: &'r [Results]) -> Self {
         let all = results.iter().flat_map(|r| &r.cases);
         Self(all.filter(|c| c.status == Status::Measured).collect())
     }
@@ -249,13 +249,13 @@ pub fn unmeasured(facts: &DeviceFacts, date: &str) -> Device {
 }
 
 /// The file of a run's results, and the errors of its energy model.
-fn of(results: &[Results], cl: &Cl, effort: &Effort) -> (Device, Vec<f64>) {
+fn build_device(results: &[Results], cl: &Cl, effort: &Effort) -> (Device, Vec<f64>) {
     let mut out = Device {
         quick: effort.quick,
         power_source: results.first().map(|r| r.power_source.clone()).unwrap_or_default(),
         ..unmeasured(&cl.facts, &effort.date)
     };
-    let cases = Cases::of(results);
+    let cases = Cases::collect(results);
     ceilings(&cases, &mut out);
     latencies(&cases, &mut out);
     let second = results.last().map(|r| r.cases.as_slice()).unwrap_or_default();

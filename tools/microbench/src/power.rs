@@ -467,7 +467,7 @@ impl Power {
         all.all(|(_, s)| s.source == first.source).then_some(index)
     }
 
-    fn one(&self, index: usize, window: Window) -> Option<Interval> {
+    fn meter_window(&self, index: usize, window: Window) -> Option<Interval> {
         let series = &self.readings.series[index];
         let (from, to) = if series.own_clock { window.real } else { window.raw };
         let length = to.saturating_sub(from);
@@ -508,7 +508,7 @@ impl Power {
     pub fn watts(&self, window: Window) -> Option<Interval> {
         let mut total: Option<Interval> = None;
         for &(index, sign) in &self.terms {
-            let part = self.one(index, window)?;
+            let part = self.meter_window(index, window)?;
             let (sum, spread) = total.map_or((0.0, 0.0), |t| (t.value, t.half()));
             total = Some(Interval::symmetric(sum + sign * part.value, spread.hypot(part.half())));
         }

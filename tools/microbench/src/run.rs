@@ -156,7 +156,7 @@ pub fn run_cases(
                     break;
                 }
                 shared.borrow_mut().begin(&case.id, done, total);
-                let (result, gave) = one(&mut bench, suite, case);
+                let (result, gave) = run_case(&mut bench, suite, case);
                 done += 1;
                 shared.borrow_mut().end(&result);
                 results.cases.push(result);
@@ -215,7 +215,7 @@ fn described(settings: &Settings, choice: &Choice) -> BTreeMap<&'static str, ser
     ])
 }
 
-fn one(bench: &mut Bench<'_>, suite: &Suite, case: &Case) -> (CaseResult, Option<Gave>) {
+fn run_case(bench: &mut Bench<'_>, suite: &Suite, case: &Case) -> (CaseResult, Option<Gave>) {
     let mut result = CaseResult {
         id: case.id.clone(),
         suite: suite.name,

@@ -18,7 +18,7 @@ fn shortened(name: &str, depth: usize) -> String {
     let parts: Vec<&str> = split(name, "::").into_iter().filter(|p| !is_call(p)).collect();
     let named = parts.iter().rposition(|p| !is_lambda(p)).unwrap_or(0);
     let of = parts.get(named..).unwrap_or_default();
-    let parts: Vec<String> = of.iter().map(|part| one(part, depth)).collect();
+    let parts: Vec<String> = of.iter().map(|part| shorten_part(part, depth)).collect();
     if parts.is_empty() { name.to_owned() } else { parts.join("::") }
 }
 
@@ -33,7 +33,7 @@ fn is_lambda(part: &str) -> bool {
 
 /// One part: the number of a lambda without its parameters, a function without them, template
 /// arguments shortened.
-fn one(part: &str, depth: usize) -> String {
+fn shorten_part(part: &str, depth: usize) -> String {
     if is_lambda(part) {
         let number = part.rfind('#').and_then(|at| part.get(at..)).unwrap_or("}");
         let kind = if part.starts_with("{unnamed") { "unnamed" } else { "lambda" };

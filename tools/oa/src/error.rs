@@ -94,7 +94,7 @@ pub enum OaError {
 impl OaError {
     /// Words for an errno of `what`. `sysctl` is the switch that decides over privilege, with its
     /// value.
-    pub(super) fn of(
+    pub(super) fn explain(
         what: &'static str,
         error: io::Error,
         sysctl: (&'static str, Option<String>),

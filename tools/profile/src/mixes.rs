@@ -107,7 +107,7 @@ pub fn shared_names<'r>(rows: impl IntoIterator<Item = &'r KernelMix>) -> BTreeS
 }
 
 impl Program {
-    fn of(definitions: &Definitions, kernel: u32) -> Self {
+    fn identify(definitions: &Definitions, kernel: u32) -> Self {
         let id = definitions.kernels.get(&kernel).map_or(0, |kernel| kernel.program);
         Self {
             hash: definitions.programs.get(&id).map(|p| p.hash.clone()).unwrap_or_default(),
@@ -194,7 +194,8 @@ type Key = (String, Program, String, Vec<u64>, Vec<u64>, Vec<u64>);
 /// All kernels of a trace, those with the most launches first.
 pub fn kernel_mixes(trace: &Trace<'_>) -> Vec<KernelMix> {
     let mut rows: BTreeMap<Key, KernelMix> = BTreeMap::new();
-    let resources: Vec<_> = trace.processes.iter().map(|p| Told::of(&p.definitions)).collect();
+    let resources: Vec<_> =
+        trace.processes.iter().map(|p| ReportedResources::collect(&p.definitions)).collect();
     let mut seen: HashMap<(u32, u32, u32, u32), u64> = HashMap::new();
     for event in trace.events(None) {
         if let Event::Command(command) = &event {
@@ -273,7 +274,7 @@ fn row<'r>(
     let shown = definitions.kernel_name(kernel).into_owned();
     let known = definitions.kernels.get(&kernel);
     let name = known.map_or_else(|| shown.clone(), |kernel| kernel.name.clone());
-    let program = Program::of(definitions, kernel);
+    let program = Program::identify(definitions, kernel);
     let device = definitions.device_name(device).into_owned();
     let key = (
         name.clone(),
@@ -362,10 +363,10 @@ fn add(row: &mut KernelMix, from: &defs::Mix) {
 }
 
 /// Resources of a process's kernels by program, name and device.
-struct Told<'d>(HashMap<(u32, &'d str, u32), Resources>);
+struct ReportedResources<'d>(HashMap<(u32, &'d str, u32), Resources>);
 
-impl<'d> Told<'d> {
-    fn of(definitions: &'d Definitions) -> Self {
+impl<'d> ReportedResources<'d> {
+    fn collect(definitions: &'d Definitions) -> Self {
         let mut out: HashMap<_, Resources> = HashMap::new();
         for told in &definitions.resources {
             if let Some(kernel) = definitions.kernels.get(&told.kernel) {

@@ -328,12 +328,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn of(source: &str) -> Vec<Option<String>> {
+    fn find_pointed(source: &str) -> Vec<Option<String>> {
         pointed(source, "", "k").unwrap()
     }
 
-    fn one(parameter: &str) -> Option<String> {
-        of(&format!("kernel void k({parameter}) {{ }}")).remove(0)
+    fn find_pointee(parameter: &str) -> Option<String> {
+        find_pointed(&format!("kernel void k({parameter}) {{ }}")).remove(0)
     }
 
     #[test]
@@ -359,7 +359,7 @@ mod tests {
             ("global float *", None),
             ("read_only image2d_t x", None),
         ] {
-            assert_eq!(one(parameter).as_deref(), want, "{parameter}");
+            assert_eq!(find_pointee(parameter).as_deref(), want, "{parameter}");
         }
     }
 
@@ -398,7 +398,7 @@ mod tests {
             ("#define vec float\n", None),
             ("#  define real double\ntypedef real vec;", None),
         ] {
-            assert_eq!(of(&format!("{text}\n{kernel}"))[0].as_deref(), want, "{text}");
+            assert_eq!(find_pointed(&format!("{text}\n{kernel}"))[0].as_deref(), want, "{text}");
         }
         let text = format!("typedef REAL vec; {kernel}");
         assert_eq!(pointed(&text, "-cl-mad-enable -DREAL=float", "k").unwrap(), [None]);
@@ -409,13 +409,13 @@ mod tests {
     fn definitions_that_differ_tell_what_they_have_in_common() {
         let text = "#ifdef A\nkernel void k(global float *x, global int *y) {}\n#else\n\
             kernel void k(global double *x, global int *y) {}\n#endif";
-        assert_eq!(of(text), [None, Some("int".to_owned())]);
+        assert_eq!(find_pointed(text), [None, Some("int".to_owned())]);
         let text = "kernel void k(global float *x) {} kernel void k(global int *y, int n) {}";
         assert_eq!(pointed(text, "", "k"), None);
         // A declaration and another kernel are none.
         let text = "kernel void k(global int *x); kernel void other(global char *x) { k(x); }\n\
             kernel void k(global float *x) { }";
-        assert_eq!(of(text), [Some("float".to_owned())]);
+        assert_eq!(find_pointed(text), [Some("float".to_owned())]);
         assert_eq!(pointed("KERNEL(k, global float *x) { }", "", "k"), None);
         assert_eq!(pointed("#define K kernel void k(global float *x) { }\n", "", "k"), None);
     }

@@ -13,7 +13,7 @@ use clscope_profile::changes;
 use clscope_profile::contents::{Contents, contents};
 use clscope_profile::names::Form;
 use clscope_profile::profile::{Options, Profile};
-use clscope_trace::{settings, values};
+use clscope_trace::{values, variables};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -83,7 +83,7 @@ pub(super) fn conclude(
             system::signal_name(signal)
         ));
     }
-    let later = |(code, _): &(&String, _)| !settings::SAID_AT_ONCE.contains(&code.as_str());
+    let later = |(code, _): &(&String, _)| !variables::SAID_AT_ONCE.contains(&code.as_str());
     for (_, (text, times)) in contents.warnings.iter().filter(later).take(5) {
         let times =
             if *times > 1 { format!(" ({times} processes or times)") } else { String::new() };
@@ -182,8 +182,8 @@ fn why_nothing(plan: &Plan<'_>, trace: &Path, program: &Program) -> String {
     if let Some(obstacle) = program.obstacles.first() {
         return format!("{} (reason: {})", obstacle.text, obstacle.code);
     }
-    if (plan.here.variable)(settings::ENABLE).is_some_and(|v| v == "0") {
-        return format!("{}=0 is set: unset it", settings::ENABLE);
+    if (plan.here.variable)(variables::ENABLE).is_some_and(|v| v == "0") {
+        return format!("{}=0 is set: unset it", variables::ENABLE);
     }
     if !plan.ways.is_empty() {
         return "the application made none, or reaches OpenCL in a way that --inject leaves out: record without it".to_owned();

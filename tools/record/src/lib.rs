@@ -33,7 +33,7 @@ use clscope_capture::{directory, elf, environment, sampler};
 use clscope_io::text::chain;
 use clscope_profile::calibration;
 use clscope_sensors::gpu_power::Choice;
-use clscope_trace::settings;
+use clscope_trace::variables;
 use conclude::{conclude, settle};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -190,7 +190,7 @@ impl Ready {
         system::fail_beyond_file_size();
         let trace = directory::create(plan.output, &program.path, plan.force, plan.access, &text)?;
         let mut settings = plan.settings.clone();
-        settings.insert(settings::TRACE, trace.as_os_str().to_owned());
+        settings.insert(variables::TRACE, trace.as_os_str().to_owned());
         let meta = Meta {
             format: clscope_trace::VERSION,
             clscope: env!("CARGO_PKG_VERSION"),
@@ -365,7 +365,7 @@ impl Started {
         }
         let is_metered = ready.meter.take().is_some_and(|meter| add_meter(plan, trace, meter));
         if ready.is_blind {
-            contents.warnings.remove(settings::NO_SNAPSHOT);
+            contents.warnings.remove(variables::NO_SNAPSHOT);
         }
         if contents.commands > 0 {
             measure::measure(plan, trace, &held, &ready.meta.still_running, wall);

@@ -102,7 +102,7 @@ fn measure_drawn(
             return None;
         }
     };
-    let launches = match Launches::of(trace, &[], true) {
+    let launches = match Launches::read(trace, &[], true) {
         Ok(launches) => launches,
         Err(PlanError::Nothing { why, .. }) => {
             plan.tell(format_args!("not measured: no launch was captured{why}"));
@@ -133,7 +133,7 @@ fn measure_drawn(
         counters: plan.counters.gpm().is_some(),
         sysfs_root: plan.sensors.sysfs_root.clone(),
         opencl: None,
-        environment: Environment::of(trace, true, plan.here.variable),
+        environment: Environment::read(trace, true, plan.here.variable),
     };
     if !plan.voice.quiet {
         (plan.voice.own_line)();
@@ -190,7 +190,7 @@ fn is_done(which: &Which, replayed: &Replayed) -> bool {
 
 /// Says what could be captured, and why the rest could not.
 fn tell_plan(plan: &Plan<'_>, trace: &Path) {
-    match Capturable::of(trace) {
+    match Capturable::find(trace) {
         Ok(capturable) => capturable.lines().iter().for_each(|line| plan.tell(line)),
         Err(error) => (plan.voice.say)(&format_args!(
             "what --replay can capture is not known: {}",

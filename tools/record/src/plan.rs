@@ -9,7 +9,7 @@ use clscope_capture::sources;
 use clscope_doctor::Surroundings;
 use clscope_io::output::Access;
 use clscope_sensors::gpu_power::Choice;
-use clscope_trace::{settings, values};
+use clscope_trace::{values, variables};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
@@ -89,7 +89,7 @@ impl Plan<'_> {
 
     /// Whether anything of the application is to be changed.
     pub(crate) fn changes(&self) -> bool {
-        [settings::REPLACE, settings::LOCAL, settings::APPEND_OPTIONS]
+        [variables::REPLACE, variables::LOCAL, variables::APPEND_OPTIONS]
             .iter()
             .any(|name| self.settings.contains_key(name))
     }

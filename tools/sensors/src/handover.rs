@@ -92,7 +92,7 @@ impl Peer {
     ///
     /// # Errors
     /// The system's.
-    pub fn of(stream: &UnixStream) -> io::Result<Peer> {
+    pub fn ask(stream: &UnixStream) -> io::Result<Peer> {
         let mut cred = libc::ucred { pid: 0, uid: 0, gid: 0 };
         let mut size = size_of::<libc::ucred>() as libc::socklen_t;
         let fd = stream.as_raw_fd();
@@ -273,7 +273,7 @@ fn send(stream: &UnixStream, text: &str, fds: &[RawFd]) -> Result<(), HandoverEr
 /// [`HandoverError::Refused`] names the peer that was turned away; else the socket's. None of them
 /// need end the helper.
 pub fn serve(stream: &UnixStream, offers: &[Offer], group: u32) -> Result<Peer, HandoverError> {
-    let peer = Peer::of(stream).map_err(io_error("asking who the peer is"))?;
+    let peer = Peer::ask(stream).map_err(io_error("asking who the peer is"))?;
     serve_peer(stream, offers, group, peer)
 }
 
@@ -311,7 +311,7 @@ pub fn connect(socket: &Path) -> Result<Passed, HandoverError> {
         UnixStream::connect(socket).map_err(io_error("connecting to the helper's socket"))?;
     let limit = Some(std::time::Duration::from_secs(5));
     stream.set_read_timeout(limit).map_err(io_error("limiting the wait for the helper"))?;
-    let helper = Peer::of(&stream).map_err(io_error("asking who the helper is"))?;
+    let helper = Peer::ask(&stream).map_err(io_error("asking who the helper is"))?;
     if helper.uid != 0 {
         // Forged figures of another user would appear in a report as measured.
         return Err(HandoverError::Refused(format!(
@@ -437,7 +437,7 @@ mod tests {
 
     fn me() -> Peer {
         let (a, _b) = UnixStream::pair().unwrap();
-        Peer::of(&a).unwrap()
+        Peer::ask(&a).unwrap()
     }
 
     #[test]

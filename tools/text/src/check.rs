@@ -42,7 +42,7 @@ pub fn render(of: &Document) -> String {
             put!(out, "    remedy: {}", finding.remedy);
         }
         before = Some(finding.rule);
-        one(&mut out, finding, several);
+        write_finding(&mut out, finding, several);
     }
     for note in &of.notes {
         put!(out, "\nnot judged: {note}");
@@ -58,7 +58,7 @@ fn word(of: Severity) -> &'static str {
     }
 }
 
-fn one(out: &mut Page, of: &Finding, several: bool) {
+fn write_finding(out: &mut Page, of: &Finding, several: bool) {
     let times = count(of.count, "time", "times");
     let lost = match of.lost_ns {
         Some(ns) => format!(", {} of host time", time(ns as f64)),

@@ -233,7 +233,7 @@ fn results(out: &mut Page, of: &Results) {
         );
     }
     for memory in of.memories.iter().filter(|m| m.differing > 0) {
-        one(out, memory);
+        write_memory(out, memory);
     }
 }
 
@@ -246,7 +246,7 @@ fn named(arguments: &[String]) -> String {
     }
 }
 
-fn one(out: &mut Page, of: &MemoryResult) {
+fn write_memory(out: &mut Page, of: &MemoryResult) {
     let arguments = named(&of.arguments);
     let ulps =
         of.ulps.map_or_else(String::new, |n| format!(", by at most {}", count(n, "ULP", "ULPs")));

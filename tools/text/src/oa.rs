@@ -2,7 +2,7 @@
 
 use clscope_metrics::Number;
 use clscope_metrics::decode::Decoded;
-use clscope_metrics::set::{MetricSet, Outcome};
+use clscope_metrics::set::{MetricSet, SetFigure};
 use clscope_oa::time::ticks_to_ns;
 use std::io::{self, Write};
 
@@ -107,7 +107,7 @@ pub fn summary(
     Ok(())
 }
 
-fn cell(outcome: &Outcome, unit: &str) -> String {
+fn cell(outcome: &SetFigure, unit: &str) -> String {
     match &outcome.value {
         Err(why) => format!("{:>20}  {why}", "-"),
         Ok(value) => {

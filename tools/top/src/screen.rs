@@ -124,7 +124,7 @@ impl<'a> Screen<'a> {
         let mut document = follower.poll(&|stem| target.state(stem))?;
         if self.asked.is_none() && document.lacks_the_whole() {
             self.asked = Some(
-                Asked::of(&target.path, self.options.energy.clone())
+                Asked::begin(&target.path, self.options.energy.clone())
                     .attempt("cannot start a thread")?,
             );
         }

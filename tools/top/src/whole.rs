@@ -16,7 +16,7 @@ pub struct Asked {
 
 impl Asked {
     /// Begins to ask. The thread ends with this value, or with the process.
-    pub fn of(trace: &Path, energy: attribute::Options) -> std::io::Result<Self> {
+    pub fn begin(trace: &Path, energy: attribute::Options) -> std::io::Result<Self> {
         let (give, answers) = sync_channel(1);
         let trace = trace.to_owned();
         std::thread::Builder::new().name("clscope-whole".to_owned()).spawn(move || {

@@ -107,7 +107,7 @@ definitions! {
         name: String,
         /// `cl_khr_...` or a core version `1.2`.
         origin: String,
-        /// API group, of [`API_GROUPS`](crate::settings::API_GROUPS).
+        /// API group, of [`API_GROUPS`](crate::variables::API_GROUPS).
         group: String,
         /// Kept arguments of the long form, in order.
         arguments: Vec<Argument>,

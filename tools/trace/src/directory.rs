@@ -95,7 +95,7 @@ pub enum Role {
 
 impl Role {
     /// The role that a file name means, `None` for files that are no part of a trace.
-    pub fn of(name: &str) -> Option<Role> {
+    pub fn from_name(name: &str) -> Option<Role> {
         if name == "meta.json" {
             return Some(Role::Meta);
         }
@@ -155,7 +155,7 @@ pub fn list(path: &Path) -> io::Result<Vec<(String, Role)>> {
     let mut entries = Vec::new();
     for entry in fs::read_dir(path)? {
         let name = entry?.file_name().to_string_lossy().into_owned();
-        if let Some(role) = Role::of(&name) {
+        if let Some(role) = Role::from_name(&name) {
             entries.push((name, role));
         }
     }
@@ -175,13 +175,13 @@ mod tests {
 
     #[test]
     fn names_tell_roles() {
-        assert_eq!(Role::of("12-0.defs"), Some(Role::Defs("12-0".into())));
-        assert_eq!(Role::of("12-3.17.clt"), Some(Role::Segment("12-3".into(), 17)));
-        assert_eq!(Role::of("12-3.ring"), Some(Role::Ring("12-3".into())));
-        assert_eq!(Role::of("sensors.clt"), Some(Role::Sensors));
-        assert_eq!(Role::of("meta.json"), Some(Role::Meta));
+        assert_eq!(Role::from_name("12-0.defs"), Some(Role::Defs("12-0".into())));
+        assert_eq!(Role::from_name("12-3.17.clt"), Some(Role::Segment("12-3".into(), 17)));
+        assert_eq!(Role::from_name("12-3.ring"), Some(Role::Ring("12-3".into())));
+        assert_eq!(Role::from_name("sensors.clt"), Some(Role::Sensors));
+        assert_eq!(Role::from_name("meta.json"), Some(Role::Meta));
         for other in ["12.defs", "a-b.defs", "12-0.txt", "12-0.x.clt", "-.ring", "notes.md", ""] {
-            assert_eq!(Role::of(other), None, "{other}");
+            assert_eq!(Role::from_name(other), None, "{other}");
         }
     }
 

@@ -89,11 +89,11 @@
 //!
 //! # A writer beside
 //! From 1.9 another process may write the segments: `clscope record`, which holds a lock on the file
-//! `.attended` of the directory ([`file::attendance`]). The recorder then stores to two mapped files
+//! `.attended` of the directory ([`ring_file::attendance`]). The recorder then stores to two mapped files
 //! and makes no system call for its records. A full region is left in the ring file; the writer
 //! copies its block to a segment and frees the region. The writer also adds room: chunks of 64 KiB
 //! behind the last region, each one region or sixteen small ones, and zeros behind the definitions.
-//! The control page says how far both go ([`file::control`]):
+//! The control page says how far both go ([`ring_file::control`]):
 //!
 //! | offset | type | content | stored by |
 //! |---|---|---|---|
@@ -163,10 +163,11 @@ pub mod names;
 pub mod pattern;
 pub mod record;
 pub mod replace;
+pub mod ring_file;
 pub mod sensors;
-pub mod settings;
 pub mod stream;
 pub mod values;
+pub mod variables;
 
 pub use file::{Checksum, Clock, FileHeader, FileKind, checksum, hash, hash_of};
 pub use record::{Record, Untimed};

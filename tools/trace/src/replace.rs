@@ -4,8 +4,8 @@
 //! readers from the settings in a trace. Refuses to know what became of them: definitions tell
 //! that.
 
-use crate::settings;
 use crate::values::{self, BadValue};
+use crate::variables;
 use std::fmt;
 use std::str::FromStr;
 
@@ -152,9 +152,9 @@ impl Requests {
             given.iter().find_map(|one| one.strip_prefix(name)?.strip_prefix('=')).unwrap_or("")
         };
         Self {
-            replacements: all(value(settings::REPLACE)).unwrap_or_default(),
-            append_options: value(settings::APPEND_OPTIONS).trim().to_owned(),
-            local_sizes: all(value(settings::LOCAL)).unwrap_or_default(),
+            replacements: all(value(variables::REPLACE)).unwrap_or_default(),
+            append_options: value(variables::APPEND_OPTIONS).trim().to_owned(),
+            local_sizes: all(value(variables::LOCAL)).unwrap_or_default(),
         }
     }
 }

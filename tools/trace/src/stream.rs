@@ -2,11 +2,9 @@
 //! records of a block. Nothing here copies records, and no input makes it panic: what cannot be
 //! read is counted.
 
-use crate::file::{
-    self, BLOCK_HEADER_LEN, BLOCK_MAGIC, BlockHeader, HEADER_LEN, RING_FIRST, RING_HEADER_LEN,
-    RING_MAGIC, attendance, checksum, ring,
-};
+use crate::file::{self, BLOCK_HEADER_LEN, BLOCK_MAGIC, BlockHeader, HEADER_LEN, checksum};
 use crate::record::{self, Decoded, High, Record};
+use crate::ring_file::{RING_FIRST, RING_HEADER_LEN, RING_MAGIC, attendance, ring};
 
 /// Records of one thread that belong together: a block of a segment, or what a ring still holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -372,7 +372,7 @@ pub fn matches(patterns: &[String], name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::{DEVICE_TIMING, SETTINGS};
+    use crate::variables::{DEVICE_TIMING, SETTINGS};
 
     #[test]
     fn the_table_names_every_method_of_device_timing() {

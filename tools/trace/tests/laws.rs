@@ -1,12 +1,11 @@
 //! Laws of the format: what is written is read back in order, and damage is told, never believed
 //! and never a panic.
 use clscope_trace::checksum;
-use clscope_trace::file::{
-    BLOCK_HEADER_LEN, BlockHeader, HEADER_LEN, RING_FIRST, RING_HEADER_LEN, RING_MAGIC, ring,
-};
+use clscope_trace::file::{BLOCK_HEADER_LEN, BlockHeader, HEADER_LEN};
 use clscope_trace::record::{
     self, Command, CommandKind, DropReason, Record, Untimed, Waits, Words,
 };
+use clscope_trace::ring_file::{RING_FIRST, RING_HEADER_LEN, RING_MAGIC, ring};
 use clscope_trace::stream::{Block, Blocks, Rings};
 use proptest::prelude::*;
 

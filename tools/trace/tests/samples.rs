@@ -29,8 +29,9 @@ mod v1_8;
 mod v1_9;
 
 use clscope_trace::defs::{Def, Defs, FRAME_LEN, frame_checksum};
-use clscope_trace::file::{HEADER_LEN, control, read_u32};
+use clscope_trace::file::{HEADER_LEN, read_u32};
 use clscope_trace::record::Record;
+use clscope_trace::ring_file::control;
 use clscope_trace::stream::{Blocks, Damage, Rings};
 use clscope_trace::{FileHeader, FileKind, VERSION, sensors};
 use std::collections::BTreeSet;

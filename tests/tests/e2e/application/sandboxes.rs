@@ -3,7 +3,8 @@
 //! runs beside and calls fail, it goes on as well, and what is lost is said.
 
 use clscope_tests::{Mode, Recorded, Run, Runtime, Stage};
-use clscope_trace::file::{control, read_u32};
+use clscope_trace::file::read_u32;
+use clscope_trace::ring_file::control;
 
 /// What the recorder, or the C library for it, could ask of the system.
 const CALLS: &[&str] = &[

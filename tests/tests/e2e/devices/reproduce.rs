@@ -337,7 +337,7 @@ fn power_of_experiments_is_tried_by_emulation() {
         document(&run.run().success().stdout)
     };
     // A package that draws 30 W whatever runs, by its own counter.
-    let tree = crate::energy::Tree::of(
+    let tree = crate::energy::Tree::with_planes(
         &stage.join("tree"),
         crate::energy::LATE,
         &[("intel-rapl:0", "package-0", 30.0)],

@@ -28,7 +28,7 @@ fn stage(kernels: &[(&str, u64)]) -> Stage {
 #[test]
 fn power_is_what_the_formula_makes_of_the_packages_planes() {
     let stage = stage(&[("alpha", 300_000), ("beta", 500_000)]);
-    let tree = Tree::of(&stage.join("tree"), LATE, &WATTS);
+    let tree = Tree::with_planes(&stage.join("tree"), LATE, &WATTS);
     let root = tree.root.display().to_string();
     let options = ["--sysfs-root", &root, "--idle-window", "0.3", "--gpu-power", "pkg-pp0-dram"];
     let shown = tree.record(&stage, &options, &[0, 0, 0]);

@@ -59,11 +59,11 @@ impl Shown {
 
 impl Tree {
     pub fn new(root: &Path, start: u64) -> Self {
-        Self::of(root, start, &WATTS)
+        Self::with_planes(root, start, &WATTS)
     }
 
     /// A package with these planes.
-    pub fn of(root: &Path, start: u64, planes: &[Plane]) -> Self {
+    pub fn with_planes(root: &Path, start: u64, planes: &[Plane]) -> Self {
         // Built before the counters' time begins.
         clscope_tests::artifacts();
         let mut counters = Vec::new();

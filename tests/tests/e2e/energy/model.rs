@@ -25,7 +25,7 @@ const TOGETHER: f64 = 900.0;
 
 /// A stage whose `clscope-lab` finds the metered device, and the words that make it do so.
 fn metered(stage: &Stage, together: f64) -> (Tree, impl Fn(&str) -> Run + '_) {
-    let tree = Tree::of(&stage.join("tree"), LATE, &[("intel-rapl:0", "package-0", 0.0)]);
+    let tree = Tree::with_planes(&stage.join("tree"), LATE, &[("intel-rapl:0", "package-0", 0.0)]);
     let root = tree.root.display().to_string();
     let counter = tree.root.join("sys/class/powercap/intel-rapl:0/energy_uj");
     let library = artifacts().fixture("metered.so").display().to_string();
@@ -286,7 +286,7 @@ fn an_integrated_gpu_has_its_clock_and_operations_of_a_cycle() {
     const MHZ: f64 = 1050.0;
     let stage = Stage::new(Runtime::Pocl);
     let (tree, run) = metered(&stage, 0.0);
-    let cores = Tree::of(&tree.root, LATE, &[("intel-rapl:0:0", "core", 5.0)]);
+    let cores = Tree::with_planes(&tree.root, LATE, &[("intel-rapl:0:0", "core", 5.0)]);
     let card = tree.root.join("sys/class/drm/card1");
     for place in ["gt_act_freq_mhz", "gt/gt0/rps_act_freq_mhz"] {
         let file = card.join(place);

@@ -30,7 +30,7 @@ fn repetitions_of_one_run_tell_the_joules_of_another() {
     };
     let bare =
         stage.app(Mode::Bare, "b", "accumulate").args(["3000", "assign"]).run().success().stdout;
-    let tree = Tree::of(&stage.join("tree"), LATE, &[("intel-rapl:0", "package-0", 10.0)]);
+    let tree = Tree::with_planes(&stage.join("tree"), LATE, &[("intel-rapl:0", "package-0", 10.0)]);
     let root = tree.root.display().to_string();
     let measure = |trace: &str| {
         let words = ["replay", "-q", trace, "--for", "10s", "--sysfs-root", &root];

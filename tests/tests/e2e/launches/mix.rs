@@ -9,13 +9,13 @@ use std::path::PathBuf;
 
 /// What `mix_truth` printed: results by kernel, and figures by kernel and name.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Told {
+struct Printed {
     results: BTreeMap<String, String>,
     truth: Vec<(String, String, u64)>,
 }
 
-fn told(stdout: &str) -> Told {
-    let mut out = Told::default();
+fn parse_output(stdout: &str) -> Printed {
+    let mut out = Printed::default();
     for line in stdout.lines() {
         match line.split(' ').collect::<Vec<_>>()[..] {
             ["result", kernel, sum] => drop(out.results.insert(kernel.into(), sum.into())),
@@ -80,10 +80,10 @@ fn counts_are_those_of_the_host_and_results_stay() {
     let stage = Stage::new(intel);
     let il = kernels("spv").display().to_string();
     let bare = without(&stage, &[&il]).success();
-    let told_bare = told(&bare.stdout);
+    let told_bare = parse_output(&bare.stdout);
     assert!(told_bare.results.len() >= 12 && told_bare.truth.len() >= 18);
     let with = record(&stage, &["--mix", "-o", "t"], &[&il]).run().success();
-    assert_eq!(told(&with.stdout), told_bare, "what the application computes");
+    assert_eq!(parse_output(&with.stdout), told_bare, "what the application computes");
     // What was captured for it holds the application's data.
     let left = std::fs::read_dir(stage.trace("t").join("captures")).unwrap();
     assert!(
@@ -213,7 +213,7 @@ fn what_cannot_be_counted_says_why_once() {
     let source = kernels("cl").display().to_string();
     let bare = without(&stage, &[&source, "2"]).success();
     let with = record(&stage, &["--mix", "-o", "t"], &[&source, "2"]).env("PATH", stage.path());
-    assert_eq!(told(&with.run().success().stdout), told(&bare.stdout));
+    assert_eq!(parse_output(&with.run().success().stdout), parse_output(&bare.stdout));
     let document = mix(&stage, "t");
     for row in document["kernels"].as_array().unwrap() {
         assert_eq!((&row["counted"], &row["executed"]), (&0.into(), &Value::Null));
@@ -234,7 +234,7 @@ fn sources_are_translated_where_a_compiler_is_found() {
         let source = kernels("cl").display().to_string();
         let bare = without(&stage, &[&source]).success();
         let with = record(&stage, &["--mix", "-o", "t"], &[&source]).run().success();
-        assert_eq!(told(&with.stdout), told(&bare.stdout));
+        assert_eq!(parse_output(&with.stdout), parse_output(&bare.stdout));
         let document = mix(&stage, "t");
         let rows = document["kernels"].as_array().unwrap();
         let found =
@@ -248,7 +248,7 @@ fn sources_are_translated_where_a_compiler_is_found() {
             clscope_testing::skip("clang-15 and llvm-spirv-15 are not installed", true);
             return;
         }
-        for (kernel, name, value) in told(&bare.stdout).truth {
+        for (kernel, name, value) in parse_output(&bare.stdout).truth {
             let row = rows.iter().find(|row| row["kernel"] == kernel.as_str()).unwrap();
             assert_eq!(row["counted"], 1, "{row:#}");
             assert_eq!(figure(&row["executed"], &name, value), value, "{kernel}: {name}: {row:#}");

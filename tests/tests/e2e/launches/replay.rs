@@ -31,7 +31,7 @@ fn measured(stage: &Stage) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn of<'r>(rows: &'r [Value], kernel: &str) -> &'r Value {
+fn find_row<'r>(rows: &'r [Value], kernel: &str) -> &'r Value {
     let mut found = rows.iter().filter(|row| row["launch"]["name"] == kernel);
     found.next().unwrap_or_else(|| panic!("{kernel}: {rows:#?}"))
 }
@@ -102,7 +102,8 @@ fn follow(stage: &Stage, tree: &Tree, options: &[&str]) -> String {
 fn captured_launches_have_the_joules_that_they_draw() {
     for runtime in Runtime::real() {
         let stage = Stage::new(runtime);
-        let tree = Tree::of(&stage.join("tree"), LATE, &[("intel-rapl:0", "package-0", IDLE)]);
+        let tree =
+            Tree::with_planes(&stage.join("tree"), LATE, &[("intel-rapl:0", "package-0", IDLE)]);
         let root = tree.root.display().to_string();
         let options = ["--sensors", "rapl", "--sysfs-root", &root];
         tree.rises(|| record(&stage, &options, "accumulate", &["40", "assign"]));
@@ -111,7 +112,7 @@ fn captured_launches_have_the_joules_that_they_draw() {
         let rows = measured(&stage);
         assert_eq!(rows.len(), 3, "{rows:#?}");
         let joules = |name: &str| {
-            let row = of(&rows, name);
+            let row = find_row(&rows, name);
             assert_eq!((&row["results"], &row["failed"]), (&"same".into(), &Value::Null));
             assert_eq!(row["on"]["is_same"], true, "{row:#}");
             assert!(row["sensor"].as_str().unwrap().starts_with("RAPL PKG"), "{row:#}");
@@ -132,8 +133,8 @@ fn captured_launches_have_the_joules_that_they_draw() {
             windows.iter().map(of_window).sum::<f64>() / windows.len() as f64
         };
         let (accumulate, assign) = (joules("accumulate"), joules("assign"));
-        assert!(of(&rows, "accumulate")["windows"][0]["restoring"].is_object());
-        assert!(of(&rows, "assign")["windows"][0]["restoring"].is_null());
+        assert!(find_row(&rows, "accumulate")["windows"][0]["restoring"].is_object());
+        assert!(find_row(&rows, "assign")["windows"][0]["restoring"].is_null());
         let ratio = accumulate / assign;
         // Putting back between launches wakes threads of the runtime, which neither alone does.
         assert!((0.6..2.5).contains(&ratio), "{accumulate} J, {assign} J");
@@ -218,7 +219,7 @@ fn a_busy_machine_changes_nothing_of_what_is_put_back() {
         });
         let rows = measured(&stage);
         for (kernel, is_put_back) in [("accumulate", true), ("assign", false)] {
-            let row = of(&rows, kernel);
+            let row = find_row(&rows, kernel);
             assert_eq!(row["time"]["restored"], is_put_back, "{row:#}");
         }
     }
@@ -261,12 +262,12 @@ fn a_launch_that_crashes_or_hangs_costs_its_own_figure() {
         assert!(!ran.stderr.contains("spoken"), "{}", ran.stderr);
         let rows = measured(&stage);
         assert_eq!(rows.len(), 3, "{rows:#?}");
-        let failed = |name: &str| of(&rows, name)["failed"].as_str().unwrap().to_owned();
+        let failed = |name: &str| find_row(&rows, name)["failed"].as_str().unwrap().to_owned();
         assert!(failed("accumulate").starts_with("its process was ended by "));
         let hang = failed("assign");
         assert!(hang.contains("the limit of 10 s for a launch"), "{hang}");
         assert!(hang.contains("while it ran for its results"), "{hang}");
-        let paint = of(&rows, "paint");
+        let paint = find_row(&rows, "paint");
         assert_eq!((&paint["failed"], &paint["results"]), (&Value::Null, &"same".into()));
         assert!(number(&paint["time"]["median_ns"]["value"]) > 0.0, "{paint:#}");
         for part in
@@ -282,7 +283,7 @@ fn a_launch_that_crashes_or_hangs_costs_its_own_figure() {
 #[test]
 fn an_end_keeps_what_was_measured_and_leaves_no_process() {
     let stage = Stage::new(Runtime::Pocl);
-    let tree = Tree::of(&stage.join("tree"), LATE, &[("intel-rapl:0", "package-0", IDLE)]);
+    let tree = Tree::with_planes(&stage.join("tree"), LATE, &[("intel-rapl:0", "package-0", IDLE)]);
     let root = tree.root.display().to_string();
     record(&stage, &["--sensors", "off"], "accumulate", &["3", "assign"]);
     let trace = stage.trace("t");
@@ -522,7 +523,7 @@ fn kept(stage: &Stage) -> Vec<String> {
 #[test]
 fn what_record_could_not_measure_stays_and_can_be_measured() {
     let stage = Stage::new(Runtime::Pocl);
-    let tree = Tree::of(&stage.join("tree"), LATE, &[("intel-rapl:0", "package-0", IDLE)]);
+    let tree = Tree::with_planes(&stage.join("tree"), LATE, &[("intel-rapl:0", "package-0", IDLE)]);
     let root = tree.root.display().to_string();
     let app = artifacts().fixture("rounds").display().to_string();
     let words = ["record", "-f", "-o", "t", "--replay=60s", "--sysfs-root", &root, "--", &app];

@@ -141,7 +141,7 @@ fn functions_are_in_groups_that_can_be_chosen() {
     let recorded = Recorded::read(&[&stage.trace("t")]);
     let groups: BTreeSet<&str> =
         recorded.only().definitions.functions().map(|f| f.group.as_str()).collect();
-    assert_eq!(groups, BTreeSet::from(clscope_trace::settings::API_GROUPS));
+    assert_eq!(groups, BTreeSet::from(clscope_trace::variables::API_GROUPS));
 }
 
 #[test]

@@ -109,13 +109,13 @@ struct Hulls {
 impl Hulls {
     /// `None` where no effort is left for them.
     fn new(bounds: &[Bound], effort: &Effort) -> Option<Self> {
-        let hulls = Self::of(bounds);
+        let hulls = Self::build(bounds);
         hulls.pay(bounds.len(), effort)?;
         Some(hulls)
     }
 
     /// Whatever the effort.
-    fn of(bounds: &[Bound]) -> Self {
+    fn build(bounds: &[Bound]) -> Self {
         Self { low: Self::low(bounds), high: Self::high(bounds) }
     }
 
@@ -340,7 +340,7 @@ const WANDERS: [f64; 3] = [2.0, 8.0, 32.0];
 /// One piece over all the bounds, if a clock satisfies them that wanders by at most the first
 /// `most` of [`WANDERS`].
 fn steady(bounds: &[Bound], most: usize, effort: &Effort) -> Option<Piece> {
-    steady_within(&Hulls::of(bounds), bounds, most, effort)
+    steady_within(&Hulls::build(bounds), bounds, most, effort)
 }
 
 /// The same, given the hulls of the bounds.
@@ -367,7 +367,7 @@ fn steady_within(hulls: &Hulls, bounds: &[Bound], most: usize, effort: &Effort) 
 /// Length of the longest prefix that one straight line satisfies.
 fn longest(bounds: &[Bound], effort: &Effort) -> usize {
     let mut good = 1.min(bounds.len());
-    let mut hulls = Hulls::of(&bounds[..good]);
+    let mut hulls = Hulls::build(&bounds[..good]);
     // The hulls of a longer prefix, where a line meets it.
     let fits = |hulls: &Hulls, good: usize, n: usize| {
         let longer = hulls.extended(&bounds[good..n]);
@@ -483,7 +483,7 @@ fn stretches(bounds: &[Bound], effort: &Effort) -> Option<(Vec<Piece>, HashSet<u
             weak.extend(at..bounds.len());
         }
         // A false bound is likelier than a clock that wanders far or steps.
-        let hulls = Hulls::of(rest);
+        let hulls = Hulls::build(rest);
         let whole = steady_within(&hulls, rest, 1, effort).map(|p| (p, 0));
         let whole = whole.or_else(|| {
             let (kept, lost) = without_false(hulls.clone(), rest, effort)?;

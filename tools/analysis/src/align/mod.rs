@@ -504,7 +504,7 @@ impl Collector {
                         begin: clock.at(Ticks(m.before), &mut hint),
                         end: clock.at(Ticks(m.after), &mut hint),
                     };
-                    out.of(ProcessIndex(index as u32), device)
+                    out.find_evidence(ProcessIndex(index as u32), device)
                         .last(m.queued, call.begin)
                         .add_marker(m.queued, m.submit, call);
                 }
@@ -513,7 +513,7 @@ impl Collector {
         out
     }
 
-    fn of(&mut self, process: ProcessIndex, device: u32) -> &mut Evidence {
+    fn find_evidence(&mut self, process: ProcessIndex, device: u32) -> &mut Evidence {
         let next = self.evidence.len();
         let index = *self.devices.entry((process, device)).or_insert(next);
         if index == next {
@@ -549,7 +549,7 @@ impl Collector {
                 let known = self.clock_devices.get(process.0 as usize);
                 let device = known.and_then(|d| d.get(&queue)).copied();
                 let device = device.unwrap_or(u32::MAX - queue);
-                self.of(process, device);
+                self.find_evidence(process, device);
                 let index = self.devices[&(process, device)];
                 self.queues.insert(key, index);
                 index

@@ -15,7 +15,7 @@ pub struct Beside(Vec<u64>);
 
 impl Beside {
     /// Of a process.
-    pub fn of(d: &Definitions) -> Self {
+    pub fn collect(d: &Definitions) -> Self {
         let repeated = d.replays.iter().map(|r| r.before);
         let counted = d.mixes.iter().map(|m| m.before);
         let captured = d.captures.iter().filter_map(|c| c.command);
@@ -86,7 +86,7 @@ pub struct Repeated(Arc<[Span]>);
 
 impl Repeated {
     /// Of a process, with its clock.
-    pub fn of(definitions: &Definitions, clock: &ProcessClock) -> Self {
+    pub fn collect(definitions: &Definitions, clock: &ProcessClock) -> Self {
         let mut hint = 0;
         let mut at = |ticks: u64| clock.at(Ticks(ticks), &mut hint);
         let bursts = definitions.replays.iter().filter_map(|r| {
@@ -103,7 +103,7 @@ impl Repeated {
     /// Of each process of a trace.
     pub fn of_all(trace: &Trace<'_>) -> Vec<Self> {
         let processes = trace.processes.iter().zip(&trace.timeline.clocks);
-        processes.map(|(process, clock)| Self::of(&process.definitions, clock)).collect()
+        processes.map(|(process, clock)| Self::collect(&process.definitions, clock)).collect()
     }
 
     /// When any of several did.
@@ -152,7 +152,7 @@ mod tests {
     fn each_is_told_at_one_command() {
         let mut of = Definitions::default();
         of.replays = [9, 4].map(|before| Replay { before, ..Replay::default() }).into();
-        let mut of = Beside::of(&of);
+        let mut of = Beside::collect(&of);
         let told: Vec<u64> = (0..20).filter(|id| of.is_at(*id)).collect();
         assert_eq!(told, [4, 9]);
     }

@@ -240,7 +240,7 @@ impl Stats {
                 }
             }
             pass.sampling.push(sampling);
-            pass.beside.push(if sampling { Beside::of(d) } else { Beside::default() });
+            pass.beside.push(if sampling { Beside::collect(d) } else { Beside::default() });
         }
         // What is to be told in the order of all threads: waits, and the ends of windows.
         let mut marked = pass.waiting.clone();
@@ -541,7 +541,7 @@ impl Stats {
             self.missing[process.0 as usize].bad_probabilities += 1;
         }
         self.buffers[process.0 as usize].used(command);
-        let what = WaitedFor::of(process, record);
+        let what = WaitedFor::identify(process, record);
         let chosen = if sampling { probability.unwrap_or(1.0) } else { 1.0 };
         self.waits[process.0 as usize].ended(what, queue, left_out, chosen, ran);
         let busy = || Busy::beside(self.walls[process.0 as usize].recorders());

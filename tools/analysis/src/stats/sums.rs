@@ -87,7 +87,7 @@ pub enum WaitedFor {
 
 impl WaitedFor {
     /// Of a command.
-    pub fn of(process: ProcessIndex, command: &Command<'_>) -> Self {
+    pub fn identify(process: ProcessIndex, command: &Command<'_>) -> Self {
         match command.kind.is_kernel() {
             true => Self::Kernel(process, command.object),
             false => Self::Command(command.kind),

@@ -329,7 +329,7 @@ fn full_rings_that_wait_are_read_in_their_places() {
 
     // An older region's sequence number does not hide that a newer block is missing.
     let mut bytes = blocks(true).build();
-    let newest = clscope_trace::file::RING_FIRST + clscope_trace::file::ring::POSITION;
+    let newest = clscope_trace::ring_file::RING_FIRST + clscope_trace::ring_file::ring::POSITION;
     let sequence = u32::from_le_bytes(bytes.ring[newest + 4..newest + 8].try_into().unwrap());
     bytes.ring[newest..newest + 4].fill(0);
     bytes.ring[newest + 4..newest + 8].copy_from_slice(&(sequence + 1).to_le_bytes());

@@ -91,7 +91,7 @@ impl Variant {
         let mut runner = Runner::new(&self.places, Way::Preload).method(&self.method);
         let frames = self
             .frames
-            .map(|frames| (clscope_trace::settings::CALL_SITES.to_owned(), frames.to_string()));
+            .map(|frames| (clscope_trace::variables::CALL_SITES.to_owned(), frames.to_string()));
         runner.settings.extend(frames);
         runner
     }

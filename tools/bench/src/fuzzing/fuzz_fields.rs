@@ -7,7 +7,8 @@
 use crate::fuzz::mend;
 use crate::random::Random;
 use clscope_trace::defs::{Defs, FRAME_LEN, frame_checksum};
-use clscope_trace::file::{BLOCK_HEADER_LEN, BlockHeader, HEADER_LEN, RING_FIRST, ring};
+use clscope_trace::file::{BLOCK_HEADER_LEN, BlockHeader, HEADER_LEN};
+use clscope_trace::ring_file::{RING_FIRST, ring};
 use clscope_trace::sensors::Records;
 use std::ops::Range;
 
@@ -252,14 +253,14 @@ fn record(payload: &mut [u8], other: &[u8], random: &mut Random) -> bool {
 fn region(bytes: &mut [u8], other: &[u8], random: &mut Random) -> bool {
     let regions: Vec<usize> = (RING_FIRST..bytes.len())
         .step_by(RING_FIRST)
-        .filter(|at| u32_at(bytes, *at) == clscope_trace::file::RING_MAGIC as usize)
+        .filter(|at| u32_at(bytes, *at) == clscope_trace::ring_file::RING_MAGIC as usize)
         .collect();
     if regions.is_empty() {
         return false;
     }
     let at = regions[random.below(regions.len())];
     let length = u32_at(bytes, at + ring::POSITION);
-    let first = at + clscope_trace::file::RING_HEADER_LEN;
+    let first = at + clscope_trace::ring_file::RING_HEADER_LEN;
     if random.below(2) == 0
         && let Some(payload) = bytes.get_mut(first..first.saturating_add(length))
     {

@@ -11,7 +11,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-pub use clscope_trace::settings::OF_OPENCL;
+pub use clscope_trace::variables::OF_OPENCL;
 
 /// A way into the application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

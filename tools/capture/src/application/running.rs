@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use clscope_io::mapped;
-use clscope_trace::settings;
+use clscope_trace::variables;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -41,7 +41,7 @@ pub fn still_running(directory: &Path, unended: &[(u32, u64)]) -> Vec<u32> {
 /// called OpenCL or not: a daemon that has left its parent behind.
 pub fn recorders(directory: &Path) -> Vec<u32> {
     use std::os::unix::ffi::OsStrExt;
-    let wanted = [settings::TRACE.as_bytes(), b"=", directory.as_os_str().as_bytes()].concat();
+    let wanted = [variables::TRACE.as_bytes(), b"=", directory.as_os_str().as_bytes()].concat();
     let own = std::process::id();
     // A parent that was listed may leave a child behind that was not, and end before it is read; a
     // process amid `exec` has no environment for a moment.
@@ -80,11 +80,11 @@ fn is_program(pid: u32) -> bool {
 /// user may see them: those that have a GPU open, and other ranks of a job.
 pub fn sharing(directory: &Path) -> Vec<u32> {
     use std::os::unix::ffi::OsStrExt;
-    let name = [settings::TRACE.as_bytes(), b"="].concat();
+    let name = [variables::TRACE.as_bytes(), b"="].concat();
     let own = [&name, directory.as_os_str().as_bytes()].concat();
     let is_rank = |variable: &[u8]| {
         let name = variable.split(|byte| *byte == b'=').next().unwrap_or_default();
-        settings::RANKS.iter().any(|rank| rank.as_bytes() == name)
+        variables::RANKS.iter().any(|rank| rank.as_bytes() == name)
     };
     let has_gpu = |pid: &u32| {
         let files = format!("/proc/{}/fd", mapped::living(*pid));
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn a_process_is_known_by_the_trace_that_it_was_started_for() {
         let folder = tempfile::tempdir().unwrap();
-        let start = |trace: &Path| started(Command::new("cat").env(settings::TRACE, trace));
+        let start = |trace: &Path| started(Command::new("cat").env(variables::TRACE, trace));
         let (mut ours, mut other) = (start(folder.path()), start(&folder.path().join("other")));
         assert_eq!(recorders(folder.path()), [ours.id()]);
         for child in [&mut ours, &mut other] {
@@ -157,7 +157,7 @@ mod tests {
         let script =
             "exec 3<&0; if [ $1 = 0 ]; then cat; else sh -c \"$0\" \"$0\" $(($1 - 1)) <&3 & fi";
         let mut command = Command::new("sh");
-        command.args(["-c", script, script, "60"]).env(settings::TRACE, folder.path());
+        command.args(["-c", script, script, "60"]).env(variables::TRACE, folder.path());
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut out = child.stdout.take().unwrap();
@@ -176,7 +176,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let start = |trace: &str, rank: Option<&str>| {
             let mut command = Command::new("cat");
-            command.env(settings::TRACE, folder.path().join(trace));
+            command.env(variables::TRACE, folder.path().join(trace));
             rank.map(|rank| command.env("PMIX_RANK", rank));
             started(&mut command)
         };

@@ -7,11 +7,11 @@ use clscope_io::mapped;
 use clscope_io::output::{Access, create_dir, create_new};
 use clscope_trace::defs::{self, Def, Defs};
 use clscope_trace::directory::{PROGRAMS, is_program_file};
-use clscope_trace::file::{
-    BlockHeader, CHUNK, HEADER_LEN, RING_FIRST, RING_HEADER_LEN, RING_MAGIC, attendance, checksum,
-    control, read_u32, read_u64, ring,
+use clscope_trace::file::{BlockHeader, HEADER_LEN, checksum, read_u32, read_u64};
+use clscope_trace::ring_file::{
+    CHUNK, RING_FIRST, RING_HEADER_LEN, RING_MAGIC, attendance, control, ring,
 };
-use clscope_trace::settings::BEHIND;
+use clscope_trace::variables::BEHIND;
 use clscope_trace::{FileHeader, FileKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};

@@ -305,7 +305,7 @@ mod tests {
     use clscope_profile::opencl_c::tokens;
     use proptest::prelude::*;
 
-    fn of(text: &str) -> String {
+    fn follow(text: &str) -> String {
         let body = tokens(text);
         let at = body.iter().position(|t| *t == "p").unwrap();
         match flow(&body, at) {
@@ -378,7 +378,7 @@ mod tests {
             ("x = &p[i] == q;", "nothing"),
             ("x = a && p[i];", "reads"),
         ] {
-            let got = of(text);
+            let got = follow(text);
             // What is not known may be said of less than could be.
             assert!(got == want || (want == "nothing" && got == "unknown"), "{text} {got} {want}");
         }

@@ -43,13 +43,13 @@ impl Mappings {
     }
 
     /// Mappings of an object.
-    pub fn of(&self, object: u32) -> &[Mapping] {
+    pub fn find(&self, object: u32) -> &[Mapping] {
         self.0.get(&object).map_or(&[], Vec::as_slice)
     }
 
     /// Whether another mapping holds some of these addresses.
     pub fn hold(&self, object: u32, of: &Mapping) -> bool {
         let range = Range::new(of.address, of.bytes);
-        self.of(object).iter().any(|other| Range::new(other.address, other.bytes).overlaps(range))
+        self.find(object).iter().any(|other| Range::new(other.address, other.bytes).overlaps(range))
     }
 }

@@ -4,16 +4,16 @@
 //! memory and the host's side of transfers are looked at by their addresses. Where it is not known
 //! whether a kernel writes an argument, there is no finding: [`Races::notes`] tells of it.
 
+mod command_ranges;
 mod conditional;
 mod flow;
-mod lent;
 mod mapped;
 pub mod order;
 mod parameters;
 mod part;
 mod shared;
 pub mod source;
-mod told;
+mod transfer_memory;
 mod uses;
 
 use crate::document::{Findings, Key};
@@ -21,7 +21,7 @@ use crate::rules::Rule;
 use crate::seen::{At, Seen};
 use clscope_trace::codes as cl;
 use clscope_trace::record::{CommandKind as K, Detail, detail, flag};
-use lent::Lent;
+use command_ranges::CommandRanges;
 use mapped::Mappings;
 use order::{Effect, Order, Place};
 use parameters::Parameters;
@@ -29,7 +29,7 @@ use part::Range;
 use shared::{Addresses, Object};
 use source::{Access, Why};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use told::Told;
+use transfer_memory::TransferMemory;
 
 /// Mappings that write.
 const MAP_WRITES: u32 = (cl::CL_MAP_WRITE | cl::CL_MAP_WRITE_INVALIDATE_REGION) as u32;
@@ -89,7 +89,7 @@ enum How {
 }
 
 impl How {
-    fn of(writes: bool) -> Self {
+    fn from_writes(writes: bool) -> Self {
         if writes { Self::Writes } else { Self::Reads }
     }
 
@@ -141,13 +141,13 @@ pub struct Races {
     /// The newest users of allocations of shared virtual memory, alike ones of a queue once.
     users: HashMap<u64, HashMap<(u32, Like), User>>,
     /// What threads said of the command that they enqueue next.
-    told: HashMap<u32, Told>,
+    told: HashMap<u32, CommandRanges>,
     parts: HashMap<u32, Detail>,
     mappings: Mappings,
     /// What threads are freeing.
     freed: HashMap<u32, u64>,
     /// Memory of the host that transfers use.
-    lent: Lent,
+    transfer_memory: TransferMemory,
     /// Programs that were not made of source.
     unseen: BTreeSet<u32>,
     /// Arguments that decide whether there is a race, where that is not known, and why.
@@ -183,9 +183,9 @@ impl Races {
             }
             detail::SVM_MADE => self.addresses.made(&of),
             detail::SVM_FREED => drop(self.freed.insert(thread, first)),
-            detail::PARAMETER => self.parameters.told(&of),
+            detail::PARAMETER => self.parameters.read_detail(&of),
             detail::WAITED => self.order.complete(first),
-            detail::UNMAPPED => self.lent.unmapped(thread, Range::new(first, second)),
+            detail::UNMAPPED => self.transfer_memory.unmapped(thread, Range::new(first, second)),
             detail::PART => drop(self.parts.insert(thread, of)),
             _ => drop(self.told.entry(thread).or_default().detail(&of)),
         }
@@ -196,7 +196,7 @@ impl Races {
         let told = self.told.remove(&seen.call.thread.0).unwrap_or_default();
         let part = self.parts.remove(&seen.call.thread.0);
         let freed = self.freed.remove(&seen.call.thread.0);
-        self.lent.judge(seen.call.thread.0, &seen.at(), &self.order, to);
+        self.transfer_memory.judge(seen.call.thread.0, &seen.at(), &self.order, to);
         if !seen.succeeded() {
             return;
         }
@@ -274,7 +274,7 @@ impl Races {
         }
     }
 
-    fn made(&mut self, seen: &Seen<'_>, part: Option<Detail>, told: &Told) {
+    fn made(&mut self, seen: &Seen<'_>, part: Option<Detail>, told: &CommandRanges) {
         if let Some(kind) = seen.function.strip_prefix("clCreateProgramWith")
             && kind != "Source"
             && let Some(id) = seen.object("return")
@@ -310,7 +310,7 @@ impl Races {
         }
     }
 
-    fn enqueued(&mut self, seen: &Seen<'_>, told: &Told, to: &mut Findings) {
+    fn enqueued(&mut self, seen: &Seen<'_>, told: &CommandRanges, to: &mut Findings) {
         let Some(enqueued) = seen.enqueued() else { return };
         let record = &enqueued.record;
         let queue = seen.definitions.queues.get(&record.queue);
@@ -328,7 +328,11 @@ impl Races {
         {
             let place = seen.place.map(str::to_owned);
             let blocking = record.flags & flag::BLOCKING != 0;
-            self.lent.uses(touched.range, User { at, name: name_of(seen), place }, blocking);
+            self.transfer_memory.uses(
+                touched.range,
+                User { at, name: name_of(seen), place },
+                blocking,
+            );
         }
         if !before.is_delayed() {
             let kernel = if record.kind.is_kernel() { record.object } else { 0 };
@@ -384,7 +388,7 @@ impl Races {
     fn while_mapped(&self, seen: &Seen<'_>, part: &Part, before: &order::Clock, to: &mut Findings) {
         let Object::Memory(id) = part.object else { return };
         let is_kernel = seen.launched().is_some();
-        for mapping in self.mappings.of(id) {
+        for mapping in self.mappings.find(id) {
             let meets = match is_kernel {
                 true => part.range.overlaps(mapping.range),
                 false => part.range.meets(mapping.range),
@@ -493,12 +497,12 @@ impl Races {
 
     /// The process died in a call of a thread.
     pub fn died(&mut self, thread: u32, at: &At<'_>, to: &mut Findings) {
-        self.lent.judge(thread, at, &self.order, to);
+        self.transfer_memory.judge(thread, at, &self.order, to);
     }
 
     /// What may be why the process ended, where it did not in order.
     pub fn why_ended(&self) -> Option<String> {
-        let users = self.lent.users(&self.order);
+        let users = self.transfer_memory.users(&self.order);
         (!users.is_empty()).then(|| {
             format!(
                 "when it ended, transfers might still use memory of the host: {}; whether that was freed is not seen",
@@ -509,7 +513,7 @@ impl Races {
 
     /// What is not seen of the host's memory that transfers used.
     pub fn unseen(&self) -> Option<String> {
-        self.lent.unseen()
+        self.transfer_memory.unseen()
     }
 
     /// The end of the process, in order.

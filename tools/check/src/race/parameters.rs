@@ -13,7 +13,7 @@ pub struct Parameters(HashMap<u32, BTreeMap<u32, Access>>);
 
 impl Parameters {
     /// What a runtime says of one.
-    pub fn told(&mut self, of: &Detail) {
+    pub fn read_detail(&mut self, of: &Detail) {
         let [which, qualifiers, kind] = of.values;
         let access = match (qualifiers as u32, (qualifiers >> 32) as u32) {
             (_, cl::CL_KERNEL_ARG_ACCESS_READ_ONLY) | (cl::CL_KERNEL_ARG_ADDRESS_CONSTANT, _) => {
@@ -57,7 +57,7 @@ mod tests {
             (6, (0x119B, 0x11A3, 6), Access::Unknown(Why::Untold)),
         ] {
             let values = [7 | index << 32, address | access << 32, kind];
-            of.told(&Detail { function: 0, what: 0, site: 0, values });
+            of.read_detail(&Detail { function: 0, what: 0, site: 0, values });
             assert_eq!(of.access(7, index as u32), want, "{index}");
         }
         assert_eq!(

@@ -36,7 +36,7 @@ pub struct Rows {
 impl Rows {
     /// Rows of this many bytes, as a trace tells them: `rows | slices << 32`, pitch of rows, of
     /// slices. `None` where they would lie on each other.
-    pub fn told(width: u64, [counts, row, slice]: [u64; 3]) -> Option<Self> {
+    pub fn decode(width: u64, [counts, row, slice]: [u64; 3]) -> Option<Self> {
         let (rows, slices) = (counts & 0xffff_ffff, counts >> 32);
         let of = Self { width, rows, slices, row, slice };
         let all = of.rows.checked_sub(1)?.checked_mul(row)?.checked_add(width)?;
@@ -100,7 +100,7 @@ impl Range {
 
     /// Rows, the first of which begins there; a part that is not known where they make no sense.
     pub fn rows(begin: u64, width: u64, told: [u64; 3]) -> Self {
-        let known = Rows::told(width, told)
+        let known = Rows::decode(width, told)
             .and_then(|of| Some((of, begin.checked_add(of.extent()?)?)))
             .map(|(of, end)| Self { begin, end, shape: Shape::Rows(of) });
         known.unwrap_or(Self::SOME)

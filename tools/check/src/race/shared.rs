@@ -168,41 +168,41 @@ impl Svm {
 mod tests {
     use super::*;
 
-    fn told(values: [u64; 3]) -> Detail {
+    fn make_detail(values: [u64; 3]) -> Detail {
         Detail { function: 0, what: 0, site: 0, values }
     }
 
     #[test]
     fn addresses_lie_in_the_allocation_of_the_moment() {
         let mut of = Addresses::default();
-        of.made(&told([0x1000, 0x100, 0]));
+        of.made(&make_detail([0x1000, 0x100, 0]));
         assert_eq!(of.find(0x10ff).map(|s| s.number), Some(1));
         assert!(of.find(0x1100).is_none() && of.find(0xfff).is_none());
         // The same addresses again, given back in a way that is not followed.
-        of.made(&told([0x10f0, 0x100, 0]));
+        of.made(&make_detail([0x10f0, 0x100, 0]));
         assert_eq!(of.find(0x10ff).map(|s| s.number), Some(2));
         assert!(of.find(0x1000).is_none());
         assert!(of.freed(0x1000).is_none());
         assert_eq!(of.freed(0x10f0).map(|s| s.number), Some(2));
         assert!(of.find(0x10ff).is_none());
-        of.made(&told([0x1000, 0x100, cl::CL_MEM_SVM_FINE_GRAIN_BUFFER]));
+        of.made(&make_detail([0x1000, 0x100, cl::CL_MEM_SVM_FINE_GRAIN_BUFFER]));
         assert!(of.freed(0x1000).is_none());
     }
 
     #[test]
     fn kernels_have_what_they_were_given_last() {
         let mut of = Addresses::default();
-        of.made(&told([0x1000, 0x100, 0]));
-        of.made(&told([0x2000, 0x100, 0]));
+        of.made(&make_detail([0x1000, 0x100, 0]));
+        of.made(&make_detail([0x2000, 0x100, 0]));
         let given = |of: &Addresses, kernel| -> Vec<(Option<u32>, u64)> {
             of.of_kernel(kernel).into_iter().map(|(index, svm, _)| (index, svm.number)).collect()
         };
-        of.argument(&told([7 | 2 << 32, 0x1010, 0]));
-        of.argument(&told([7 | detail::BESIDE << 32, 0, 0]));
-        of.argument(&told([7 | detail::BESIDE << 32, 0x2000, 0]));
+        of.argument(&make_detail([7 | 2 << 32, 0x1010, 0]));
+        of.argument(&make_detail([7 | detail::BESIDE << 32, 0, 0]));
+        of.argument(&make_detail([7 | detail::BESIDE << 32, 0x2000, 0]));
         assert_eq!(given(&of, 7), [(Some(2), 1), (None, 2)]);
         of.cloned(7, 8);
-        of.argument(&told([7 | detail::BESIDE << 32, 0, 0]));
+        of.argument(&make_detail([7 | detail::BESIDE << 32, 0, 0]));
         of.other(7, 2);
         assert_eq!(given(&of, 7), []);
         assert_eq!(given(&of, 8), [(Some(2), 1), (None, 2)]);

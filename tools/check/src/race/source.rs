@@ -346,48 +346,55 @@ mod tests {
     use Access::{Nothing, Reads, Unknown, Writes};
     use proptest::prelude::*;
 
-    fn of(source: &str) -> Vec<Access> {
+    fn list_accesses(source: &str) -> Vec<Access> {
         accesses(source, "", "k").unwrap()
     }
 
     #[test]
     fn what_the_source_shows_is_told() {
         assert_eq!(
-            of(
+            list_accesses(
                 "kernel void k(global const float *a, global float *b, __constant int *c, float x) { b[get_global_id(0)] = a[c[0]] * x; }"
             ),
             [Reads, Writes, Reads, Unknown(Why::Untold)]
         );
-        assert_eq!(of("__kernel void k(__global int *a) { }"), [Nothing]);
+        assert_eq!(list_accesses("__kernel void k(__global int *a) { }"), [Nothing]);
         assert_eq!(
-            of("kernel void k(global int *a, global int *b) { a[0] += b[0]; }"),
+            list_accesses("kernel void k(global int *a, global int *b) { a[0] += b[0]; }"),
             [Writes, Reads]
         );
-        assert_eq!(of("kernel void k(global float4 *a) { a[1].x = 2; }"), [Writes]);
-        assert_eq!(of("kernel void k(global int *a) { *a = 2; }"), [Writes]);
-        assert_eq!(of("kernel void k(global int *a) { atomic_inc(&a[3]); }"), [Writes]);
-        assert_eq!(of("kernel void k(global int *a) { a[3]++; }"), [Writes]);
+        assert_eq!(list_accesses("kernel void k(global float4 *a) { a[1].x = 2; }"), [Writes]);
+        assert_eq!(list_accesses("kernel void k(global int *a) { *a = 2; }"), [Writes]);
+        assert_eq!(list_accesses("kernel void k(global int *a) { atomic_inc(&a[3]); }"), [Writes]);
+        assert_eq!(list_accesses("kernel void k(global int *a) { a[3]++; }"), [Writes]);
         assert_eq!(
-            of("kernel void k(global float *a, global float *b) { vstore4(vload4(0, b), 0, a); }"),
+            list_accesses(
+                "kernel void k(global float *a, global float *b) { vstore4(vload4(0, b), 0, a); }"
+            ),
             [Writes, Reads]
         );
         assert_eq!(
-            of(
+            list_accesses(
                 "kernel void k(read_only image2d_t i, write_only image2d_t o, read_write image2d_t b, image2d_t d) {}"
             ),
             [Reads, Writes, Unknown(Why::Untold), Reads]
         );
         assert_eq!(
-            of("kernel void k(global int *a, global int *b) { if (a[0] == b[1]) return; }"),
+            list_accesses(
+                "kernel void k(global int *a, global int *b) { if (a[0] == b[1]) return; }"
+            ),
             [Reads, Reads]
         );
     }
 
     #[test]
     fn what_the_source_hides_is_not_told() {
-        assert_eq!(of("kernel void k(global int *a) { store(a, 3); }"), [Unknown(Why::Passed)]);
         assert_eq!(
-            of("kernel void k(global int *a, GLOBAL(int, b)) { a[0] = 1; }"),
+            list_accesses("kernel void k(global int *a) { store(a, 3); }"),
+            [Unknown(Why::Passed)]
+        );
+        assert_eq!(
+            list_accesses("kernel void k(global int *a, GLOBAL(int, b)) { a[0] = 1; }"),
             [Writes, Unknown(Why::Untold)]
         );
         assert_eq!(accesses("kernel void k(global int *a, MORE) { a[0] = 1; }", "", "k"), None);
@@ -400,7 +407,7 @@ mod tests {
     fn comments_strings_and_directives_say_nothing() {
         let source = "// kernel void k(int a) {}\n/* k( */\n#define X \\\n kernel void k(x) {}\n\
             const constant char *s = \"kernel void k(int b) {}\";\nkernel void k(global int *a) { /* a[0] = 1; */ int i = a[0]; // a[0] = 2;\n}";
-        assert_eq!(of(source), [Reads]);
+        assert_eq!(list_accesses(source), [Reads]);
     }
 
     #[test]
@@ -421,13 +428,20 @@ mod tests {
             ("\n#if 0\n#elif X\n a[0] = 1;\n#endif\n", conditional),
             ("\n#if 0\n#define SET a[0] = 1\n#endif\n int x = a[0];", Reads),
         ] {
-            assert_eq!(of(&format!("kernel void k(global int *a) {{ {body} }}")), [want], "{body}");
+            assert_eq!(
+                list_accesses(&format!("kernel void k(global int *a) {{ {body} }}")),
+                [want],
+                "{body}"
+            );
         }
         // The kernel itself may stand inside one: it is there where it is launched.
-        assert_eq!(of("#ifdef X\nkernel void k(global int *a) { a[0] = 1; }\n#endif"), [Writes]);
+        assert_eq!(
+            list_accesses("#ifdef X\nkernel void k(global int *a) { a[0] = 1; }\n#endif"),
+            [Writes]
+        );
         let twice = "#ifdef X\nkernel void k(global int *a, global int *b) { a[0] = b[0]; }\n#else\n\
             kernel void k(global int *a, global int *b) { int x = a[0] + b[0]; }\n#endif";
-        assert_eq!(of(twice), [Unknown(Why::Differs), Reads]);
+        assert_eq!(list_accesses(twice), [Unknown(Why::Differs), Reads]);
         // Parameters without a number, and bodies without an end.
         for source in [
             "kernel void k(\n#ifdef X\nglobal int *x,\n#endif\nglobal int *a) { a[0] = 1; }",
@@ -455,7 +469,7 @@ mod tests {
             "int (*a)[4]; a[0][1] = 1;",
             "TYPE(4) a[4]; a[0] = 1;",
         ] {
-            let found = of(&format!("kernel void k(global int *a) {{ {body} }}"));
+            let found = list_accesses(&format!("kernel void k(global int *a) {{ {body} }}"));
             assert_eq!(found, [Unknown(Why::Redeclared)], "{body}");
         }
         for body in [
@@ -469,7 +483,7 @@ mod tests {
             "for (int i = 0; i < 4; i++) a[i] = 1;",
             "x = (int) a[0]; do a[0]++; while (0);",
         ] {
-            let found = of(&format!("kernel void k(global int *a, int x) {{ {body} }}"));
+            let found = list_accesses(&format!("kernel void k(global int *a, int x) {{ {body} }}"));
             assert_eq!(found[0], Writes, "{body}");
         }
     }
@@ -487,7 +501,8 @@ mod tests {
             ("#define Q(i, j) a[i]", "Q(0) = 1;"),
             ("#define Q(i) a[i]", "int x = Q; "),
         ] {
-            let found = of(&format!("{defines}\nkernel void k(global int *a) {{ {body} }}"));
+            let found =
+                list_accesses(&format!("{defines}\nkernel void k(global int *a) {{ {body} }}"));
             assert_eq!(found, [Unknown(Why::Macro)], "{defines} {body}");
         }
         let source = "kernel void k(global int *a) { OUT[0] = 1; }";
@@ -495,7 +510,7 @@ mod tests {
         // Of others nothing is lost.
         let source =
             "#define N 4\n#define P(p, i) p[i]\nkernel void k(global int *a) { a[N] = 1; }";
-        assert_eq!(of(source), [Writes]);
+        assert_eq!(list_accesses(source), [Writes]);
     }
 
     #[test]
@@ -513,12 +528,13 @@ mod tests {
             // A macro that names itself stays as it is.
             ("#define f(x) f(x + 1)", "int x = a[0]; f(x);", Unknown(Why::Macro)),
         ] {
-            let found = of(&format!("{defines}\nkernel void k(global int *a) {{ {body} }}"));
+            let found =
+                list_accesses(&format!("{defines}\nkernel void k(global int *a) {{ {body} }}"));
             assert!(found == [want] || want == Unknown(Why::Macro), "{defines} {body}: {found:?}");
         }
         let grows: String = (0..40).map(|i| format!("#define M{} M{i} M{i}\n", i + 1)).collect();
         let source = format!("{grows}kernel void k(global int *a) {{ M40; a[0] = 1; }}");
-        assert_eq!(of(&source), [Writes]);
+        assert_eq!(list_accesses(&source), [Writes]);
     }
 
     #[test]
@@ -564,15 +580,15 @@ mod tests {
             ("float x = fract(y, (global float *)a);", Writes),
             ("a += 4; *a = 1;", Writes),
         ] {
-            let found = of(&format!("{help}kernel void k(global int *a) {{ {body} }}"));
+            let found = list_accesses(&format!("{help}kernel void k(global int *a) {{ {body} }}"));
             assert_eq!(found, [want], "{body}");
         }
     }
 
     #[test]
     fn a_pointer_to_what_is_not_constant_may_be_constant_itself() {
-        assert_eq!(of("kernel void k(global int * const a) { a[0] = 1; }"), [Writes]);
-        assert_eq!(of("kernel void k(global int * restrict a) { a[0] = 1; }"), [Writes]);
+        assert_eq!(list_accesses("kernel void k(global int * const a) { a[0] = 1; }"), [Writes]);
+        assert_eq!(list_accesses("kernel void k(global int * restrict a) { a[0] = 1; }"), [Writes]);
     }
 
     proptest! {

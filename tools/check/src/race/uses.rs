@@ -2,12 +2,12 @@
 //! and whether it writes them. Refuses to say what a kernel does with an argument where nothing
 //! tells.
 
+use super::command_ranges::{CommandRanges, Touched};
 use super::mapped::Mapping;
 use super::order::Place;
 use super::part::{Range, Shape};
 use super::shared::Object;
 use super::source::{Access, Why};
-use super::told::{Told, Touched};
 use super::{How, Like, MAP_WRITES, Part, Races, User, name_of};
 use crate::seen::Seen;
 use clscope_trace::codes as cl;
@@ -31,7 +31,7 @@ impl Races {
     pub(super) fn accesses(
         &mut self,
         seen: &Seen<'_>,
-        told: &Told,
+        told: &CommandRanges,
         at: Place,
     ) -> (Vec<(u32, Range, How)>, Option<Part>) {
         let Some(record) = seen.enqueued().map(|e| &e.record) else { return (Vec::new(), None) };
@@ -63,7 +63,7 @@ impl Races {
                 let mapping = Mapping { range: inside, writes, at, place, address, bytes };
                 self.mappings.map(whole, mapping);
                 // From then on the host may write it, until it is unmapped.
-                vec![(object, range, How::of(writes))]
+                vec![(object, range, How::from_writes(writes))]
             }
             K::UnmapMemObject => return self.unmapped(object, told),
             _ => Vec::new(),
@@ -72,7 +72,11 @@ impl Races {
     }
 
     /// A mapping ends: what the host may have written, and its memory.
-    fn unmapped(&mut self, object: u32, told: &Told) -> (Vec<(u32, Range, How)>, Option<Part>) {
+    fn unmapped(
+        &mut self,
+        object: u32,
+        told: &CommandRanges,
+    ) -> (Vec<(u32, Range, How)>, Option<Part>) {
         let (whole, _) = self.whole(object, Range::WHOLE);
         let address = told.touched.first().map(|touched| touched.address);
         let Some(ended) = self.mappings.unmap(whole, address) else { return (Vec::new(), None) };
@@ -140,7 +144,11 @@ impl Races {
             }
             let Some(svm) = svm else {
                 if !matches!(kind, K::MapBuffer | K::MapImage | K::UnmapMemObject) {
-                    out.push(part(Object::Host, range, How::of(how & detail::WRITES != 0)));
+                    out.push(part(
+                        Object::Host,
+                        range,
+                        How::from_writes(how & detail::WRITES != 0),
+                    ));
                 }
                 continue;
             };
@@ -161,7 +169,7 @@ impl Races {
                     if kind == K::SvmMap && writes {
                         self.addresses.map(address, range);
                     }
-                    out.push(part(object, range, How::of(writes)));
+                    out.push(part(object, range, How::from_writes(writes)));
                 }
             }
         }

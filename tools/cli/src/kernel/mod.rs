@@ -17,7 +17,7 @@ use clscope_launch::progress::Ended;
 use clscope_launch::replay::environment::{self, Change, Environment};
 use clscope_launch::run::TOLERANCE;
 use clscope_launch::stage::{self, Form, Recipe};
-use clscope_launch::supervise::{self, News, Outcome};
+use clscope_launch::supervise::{self, News, WorkersEnd};
 use clscope_launch::{Capture, Wanted};
 use clscope_trace::values;
 use std::path::{Path, PathBuf};
@@ -303,7 +303,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     // Its device is looked for where its application found it.
     if args.device.is_none() {
         let trace = capture.folder.ancestors().nth(2).unwrap_or(&capture.folder);
-        let of = Environment::of(trace, args.trust, &|name| std::env::var_os(name));
+        let of = Environment::read(trace, args.trust, &|name| std::env::var_os(name));
         environment = of.changes(capture.launch.environment.as_ref());
     }
     drop(capture);
@@ -330,20 +330,20 @@ fn supervised(capture: &str, limit: u32, environment: &[Change]) -> Result<ExitC
         News::Interrupted => say("interrupted: nothing was measured to its end"),
     };
     match supervise::run(&start, limit, &tell)? {
-        Outcome::Done(code) => return Ok(ExitCode::from(code)),
-        Outcome::Interrupted => return Ok(ExitCode::from(130)),
-        Outcome::Unread => {
+        WorkersEnd::Done(code) => return Ok(ExitCode::from(code)),
+        WorkersEnd::Interrupted => return Ok(ExitCode::from(130)),
+        WorkersEnd::Unread => {
             system::die_by(libc::SIGPIPE);
             return Ok(ExitCode::FAILURE);
         }
-        Outcome::Early(how) => say(format_args!(
+        WorkersEnd::Early(how) => say(format_args!(
             "cannot run {capture}: the process that was to run it was ended by {how} before it built a program; `clscope doctor` tries each driver alone"
         )),
-        Outcome::Captured(ended) => say(format_args!(
+        WorkersEnd::Captured(ended) => say(format_args!(
             "cannot run {capture}: {} {ended}; name another device with --device, or look for the fault in a program that stands alone, which --export c writes",
             ended.who
         )),
-        Outcome::Again(ended, before) => say(format_args!(
+        WorkersEnd::Again(ended, before) => say(format_args!(
             "cannot run {capture}: {} {ended}; {before} versions before it were left out for that",
             ended.who
         )),

@@ -122,7 +122,7 @@ pub fn all(view: &View<'_>, parameters: &ParameterArgs) -> Result<Vec<Explained>
     facts::by_device(view)?
         .iter()
         .map(|on| {
-            let parameters = parameters.of(&on.model, &on.platform, &on.driver)?;
+            let parameters = parameters.find(&on.model, &on.platform, &on.driver)?;
             Ok(explain::device(on, parameters.as_ref(), options))
         })
         .collect()
@@ -151,7 +151,7 @@ pub fn split_sums(
         return Ok(());
     }
     for on in facts::by_device(view)?.iter().filter(|on| !on.sums.is_empty()) {
-        let Some(device) = parameters.of(&on.model, &on.platform, &on.driver)? else { continue };
+        let Some(device) = parameters.find(&on.model, &on.platform, &on.driver)? else { continue };
         let (shares, missing) = split::all(on, &device);
         for into in energy.devices.iter_mut().filter(|d| d.device == on.name) {
             split::put_into_device(&shares, into);
@@ -208,7 +208,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     for device in devices.iter().filter(|device| args.rows.has_device(&device.name)) {
         let parameters =
-            args.facts.parameters.of(&device.model, &device.platform, &device.driver)?;
+            args.facts.parameters.find(&device.model, &device.platform, &device.driver)?;
         let options = Options { least_share, access_rates: args.all, wanted: &wanted };
         let mut explained = explain::device(device, parameters.as_ref(), options);
         explained.kernels.truncate(args.rows.most(None));

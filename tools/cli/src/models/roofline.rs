@@ -69,7 +69,7 @@ pub fn run(args: &Args) -> Result<()> {
     if device.kernels.is_empty() {
         bail!("no kernel on {} is meant; `clscope report` names them", device.name);
     }
-    let parameters = args.facts.parameters.of(&device.model, &device.platform, &device.driver)?;
+    let parameters = args.facts.parameters.find(&device.model, &device.platform, &device.driver)?;
     if let Some(parameters) = &parameters {
         device.kernels = device.kernels.into_iter().map(|k| k.on(parameters)).collect();
     }

@@ -103,7 +103,7 @@ pub fn run(args: &Args) -> Result<()> {
         if found.is_empty() {
             continue;
         }
-        let own = args.facts.parameters.of(&device.model, &device.platform, &device.driver)?;
+        let own = args.facts.parameters.find(&device.model, &device.platform, &device.driver)?;
         for kernel in found {
             match predict(kernel, own.as_ref(), &change) {
                 Ok(of) => out.push(of),

@@ -26,7 +26,7 @@ impl ParameterArgs {
     /// # Errors
     /// Where a file that the user named is unreadable, or of another device or driver. A kept file
     /// that is unusable is no error: it is told, and left out.
-    pub fn of(&self, name: &str, platform: &str, driver: &str) -> Result<Option<Device>> {
+    pub fn find(&self, name: &str, platform: &str, driver: &str) -> Result<Option<Device>> {
         if let Some(path) = &self.parameters {
             return Ok(Some(kept::read_of(path, name, driver, self.force)?));
         }

@@ -13,7 +13,7 @@ use clscope_profile::report::Report;
 use clscope_profile::report::places::{PlaceBy, Places};
 use clscope_text::report::{self, Shown};
 use clscope_trace::pattern;
-use clscope_trace::settings::RANKS;
+use clscope_trace::variables::RANKS;
 use std::rc::Rc;
 
 /// Rows for people in a section, where no number was asked for.

@@ -10,7 +10,7 @@ use clscope_capture::ranks::Ranks;
 use clscope_doctor::Surroundings;
 use clscope_io::output::Access;
 use clscope_record::{Plan, Voice, meter};
-use clscope_trace::{settings, values};
+use clscope_trace::{values, variables};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::time::Duration;
@@ -303,60 +303,60 @@ impl Args {
         use clap::ValueEnum;
         let mut set: BTreeMap<&'static str, OsString> = BTreeMap::new();
         if let Some(method) = self.device_timing.and_then(|m| m.to_possible_value()) {
-            set.insert(settings::DEVICE_TIMING, method.get_name().into());
+            set.insert(variables::DEVICE_TIMING, method.get_name().into());
         }
-        set.extend(self.kernels.iter().map(|names| (settings::KERNELS, names.into())));
-        set.extend(self.budget.iter().map(|percent| (settings::BUDGET, percent.into())));
-        set.extend(self.max_size.iter().map(|size| (settings::MAX_SIZE, size.into())));
+        set.extend(self.kernels.iter().map(|names| (variables::KERNELS, names.into())));
+        set.extend(self.budget.iter().map(|percent| (variables::BUDGET, percent.into())));
+        set.extend(self.max_size.iter().map(|size| (variables::MAX_SIZE, size.into())));
         if self.check {
-            set.insert(settings::CHECK, "1".into());
-            set.insert(settings::CALL_SITES, CHECK_FRAMES.into());
+            set.insert(variables::CHECK, "1".into());
+            set.insert(variables::CALL_SITES, CHECK_FRAMES.into());
         }
         set.extend(
-            self.call_sites.iter().map(|frames| (settings::CALL_SITES, frames.to_string().into())),
+            self.call_sites.iter().map(|frames| (variables::CALL_SITES, frames.to_string().into())),
         );
         if !self.capture.is_empty() {
-            set.insert(settings::CAPTURE, self.capture.join(",").into());
+            set.insert(variables::CAPTURE, self.capture.join(",").into());
         }
         if self.replay == Some(values::Measuring::Plan) {
-            set.insert(settings::SAMPLE, "plan".into());
+            set.insert(variables::SAMPLE, "plan".into());
         } else if self.replay.is_some() || self.mix.is_some() {
             // Counts of one launch are those of all that do the same.
             let places = if self.replay.is_some() { "4" } else { "1" };
-            set.insert(settings::SAMPLE, places.into());
+            set.insert(variables::SAMPLE, places.into());
         }
         // What this command samples itself, the application need not.
-        set.insert(settings::SENSORS, "off".into());
+        set.insert(variables::SENSORS, "off".into());
         if self.shared {
-            set.insert(settings::SHARED, "1".into());
+            set.insert(variables::SHARED, "1".into());
         }
         for part in &self.without {
             let setting = match part {
-                Part::Arguments => settings::ARGUMENTS,
-                Part::Programs => settings::PROGRAMS,
-                Part::ClockMarkers => settings::CLOCK_MARKERS,
-                Part::JoinedCalls => settings::COLLAPSE,
+                Part::Arguments => variables::ARGUMENTS,
+                Part::Programs => variables::PROGRAMS,
+                Part::ClockMarkers => variables::CLOCK_MARKERS,
+                Part::JoinedCalls => variables::COLLAPSE,
             };
             set.insert(setting, "0".into());
         }
         self.change.settings(&mut set);
         if self.snapshot {
-            set.insert(settings::SNAPSHOT, "1".into());
+            set.insert(variables::SNAPSHOT, "1".into());
             set.extend(
-                self.sensors.sysfs_root.iter().map(|root| (settings::SYSFS_ROOT, root.into())),
+                self.sensors.sysfs_root.iter().map(|root| (variables::SYSFS_ROOT, root.into())),
             );
         }
         let counters = self.counters.options().inside(self.snapshot);
         if !counters.is_empty() {
-            set.insert(settings::COUNTERS, counters.into());
+            set.insert(variables::COUNTERS, counters.into());
         }
         if self.start_paused {
-            set.insert(settings::START_PAUSED, "1".into());
+            set.insert(variables::START_PAUSED, "1".into());
         }
         if self.quiet {
-            set.insert(settings::QUIET, "1".into());
-        } else if std::env::var_os(settings::QUIET).is_none() {
-            set.insert(settings::QUIET, settings::QUIET_LATER.into());
+            set.insert(variables::QUIET, "1".into());
+        } else if std::env::var_os(variables::QUIET).is_none() {
+            set.insert(variables::QUIET, variables::QUIET_LATER.into());
         }
         set
     }

@@ -3,7 +3,7 @@
 //! runs; refuses to know how it is done.
 
 use clscope_trace::replace::{LocalSize, MOST_FILE, Replacement};
-use clscope_trace::settings;
+use clscope_trace::variables;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
@@ -73,12 +73,12 @@ fn local(text: &str) -> Result<String, String> {
 impl Args {
     /// As the recorder's settings.
     pub fn settings(&self, set: &mut BTreeMap<&'static str, OsString>) {
-        for (name, list) in [(settings::REPLACE, &self.replace), (settings::LOCAL, &self.local)] {
+        for (name, list) in [(variables::REPLACE, &self.replace), (variables::LOCAL, &self.local)] {
             if !list.is_empty() {
                 set.insert(name, list.join(",").into());
             }
         }
-        set.extend(self.options.iter().map(|all| (settings::APPEND_OPTIONS, all.into())));
+        set.extend(self.options.iter().map(|all| (variables::APPEND_OPTIONS, all.into())));
     }
 }
 

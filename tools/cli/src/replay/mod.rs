@@ -73,7 +73,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Some(trace) => clscope_trace::directory::as_recorded(trace.clone()),
         None => trace_files::newest(Path::new("."))?,
     };
-    let plan = Plan::of(&trace, &args.kernels, args.trust)?;
+    let plan = Plan::read(&trace, &args.kernels, args.trust)?;
     let options = Options {
         budget: args.budget,
         limit: replay::limit(args.budget),
@@ -85,7 +85,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         counters: args.counters,
         sysfs_root: args.sysfs_root.clone(),
         opencl: args.opencl.clone(),
-        environment: Environment::of(&trace, args.trust, &|name| std::env::var_os(name)),
+        environment: Environment::read(&trace, args.trust, &|name| std::env::var_os(name)),
     };
     let held = Held::new(&[libc::SIGINT, libc::SIGTERM]).context("cannot watch for Ctrl-C")?;
     let own = crate::own_path()?;

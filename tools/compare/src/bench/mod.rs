@@ -34,7 +34,7 @@ pub enum Direction {
 
 impl Direction {
     /// By the unit, and for shares by the name: a share is better when what it is a share of is.
-    pub fn of(unit: &str, name: &str) -> Self {
+    pub fn classify(unit: &str, name: &str) -> Self {
         match unit {
             // What a device did is neither good nor bad.
             _ if name.starts_with("counter/") => Self::Neither,
@@ -99,7 +99,7 @@ pub struct Diff {
 }
 
 /// What a side says of something, all its runs together.
-fn told(side: &[Run], of: impl Fn(&Run) -> String) -> String {
+fn join_values(side: &[Run], of: impl Fn(&Run) -> String) -> String {
     let all: BTreeSet<String> = side.iter().map(of).collect();
     all.into_iter().collect::<Vec<_>>().join(" and ")
 }
@@ -115,7 +115,7 @@ fn differences(base: &[Run], new: &[Run]) -> Vec<Difference> {
     ];
     let mut out = Vec::new();
     let mut tell = |what: String, of: &dyn Fn(&Run) -> String| {
-        let (a, b) = (told(base, of), told(new, of));
+        let (a, b) = (join_values(base, of), join_values(new, of));
         if a != b {
             out.push(Difference { what, base: a, new: b });
         }
@@ -169,7 +169,7 @@ fn missing(side: &[Run], key: &Key) -> String {
         None if key.kind == "case" => "not run".to_owned(),
         None => "not found".to_owned(),
     };
-    told(side, of)
+    join_values(side, of)
 }
 
 /// A row before the number of judged figures is known.
@@ -232,7 +232,7 @@ fn pair(base: &[Run], new: &[Run], key: &Key) -> Option<Pair> {
 
 impl Pair {
     fn row(self, judged: usize, spread: f64, limit: Option<f64>) -> Row {
-        let direction = Direction::of(&self.unit, &self.key.figure);
+        let direction = Direction::classify(&self.unit, &self.key.figure);
         let found = self.samples.as_ref().ok().and_then(|(a, b)| change(a, b, judged, spread));
         let (outcome, why) = match (found, self.samples) {
             (Some(change), _) => (change.outcome(), None),

@@ -1,5 +1,5 @@
 //! Owns calibration: which parts are measured; what they found is reported and
-//! kept. Each part has a module and gives an [`Outcome`]; refuses to know what any of them
+//! kept. Each part has a module and gives an [`Calibration`]; refuses to know what any of them
 //! measures.
 #![forbid(unsafe_code)]
 
@@ -24,7 +24,7 @@ pub enum Part {
 
 /// What a part found: lines to print, and what is to be kept.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub struct Calibration {
     /// In the section `calibration`.
     pub findings: Vec<Finding>,
     /// One per subject.
@@ -37,7 +37,7 @@ pub fn run(
     parts: &[Part],
     sources: Vec<Box<dyn SensorSource>>,
 ) -> Vec<Finding> {
-    let mut all = Outcome::default();
+    let mut all = Calibration::default();
     if parts.contains(&Part::Spans) {
         all.extend(spans::calibrate(here.program));
     }
@@ -49,7 +49,7 @@ pub fn run(
     all.findings
 }
 
-impl Outcome {
+impl Calibration {
     fn extend(&mut self, other: Self) {
         self.findings.extend(other.findings);
         self.entries.extend(other.entries);

@@ -3,7 +3,7 @@
 //! Takes some seconds. Refuses to change anything on the system.
 #![forbid(unsafe_code)]
 
-use super::Outcome;
+use super::Calibration;
 use super::load::{self, Load, Loads};
 use crate::{Finding, Status, child};
 use clscope_analysis::energy::{HostNs, restamped};
@@ -71,8 +71,8 @@ impl Watch {
 }
 
 /// Puts load on one core, then on each GPU, in turns, and watches how sensors follow.
-pub fn calibrate(program: &Path, sources: Vec<Box<dyn SensorSource>>) -> Outcome {
-    let mut out = Outcome::default();
+pub fn calibrate(program: &Path, sources: Vec<Box<dyn SensorSource>>) -> Calibration {
+    let mut out = Calibration::default();
     let mut watch = Watch::new(sources);
     let core = load_core(&mut watch);
     let loads = load_gpus(program, &mut watch, &mut out);
@@ -121,7 +121,7 @@ fn load_core(watch: &mut Watch) -> Vec<(u64, f64)> {
 
 /// Has a child load the GPUs while their sensors are read; where none of them has one, does
 /// nothing.
-fn load_gpus(program: &Path, watch: &mut Watch, out: &mut Outcome) -> Vec<Load> {
+fn load_gpus(program: &Path, watch: &mut Watch, out: &mut Calibration) -> Vec<Load> {
     let power = |d: &Domain| {
         d.device.is_some() && matches!(d.quantity, Quantity::Energy { .. } | Quantity::Power { .. })
     };

@@ -11,7 +11,7 @@
 //! all.
 #![forbid(unsafe_code)]
 
-use super::Outcome;
+use super::Calibration;
 use super::streams::{Costs, DeviceStreams, Length, QUESTION, Streams};
 use crate::{Finding, Status, child};
 use clscope_analysis::quantile;
@@ -31,8 +31,8 @@ const PATIENCE: Duration = Duration::from_secs(180);
 const HOST_BOUND: f64 = 0.8;
 
 /// Measures every device, in a child.
-pub fn calibrate(program: &Path) -> Outcome {
-    let mut out = Outcome::default();
+pub fn calibrate(program: &Path) -> Calibration {
+    let mut out = Calibration::default();
     let fail = |text: String| Finding::new("calibration", "devices", Status::Warning, text);
     match child::ask_for::<Streams>(program, &[QUESTION], PATIENCE) {
         Err(error) => out
@@ -85,7 +85,7 @@ fn bias(lengths: &[Length]) -> Option<(Value, Vec<(f64, Value)>)> {
     Some((Value { value: mean, uncertainty: own.hypot(apart) }, each))
 }
 
-fn conclude(device: &DeviceStreams, out: &mut Outcome) {
+fn conclude(device: &DeviceStreams, out: &mut Calibration) {
     let told =
         |status, text: String| Finding::new("calibration", device.name.clone(), status, text);
     if let Some(error) = &device.error {
@@ -177,7 +177,7 @@ mod tests {
     fn where_the_host_sets_the_pace_nothing_is_told() {
         let bound = |ns| Length { enqueueing: 0.95, ..length(ns, 900.0, 1.0) };
         assert!(bias(&[bound(25e3), bound(50e3)]).is_none());
-        let mut out = Outcome::default();
+        let mut out = Calibration::default();
         let device =
             DeviceStreams { name: "d".into(), lengths: vec![bound(25e3)], ..Default::default() };
         conclude(&device, &mut out);
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn spans_shorter_than_the_spacing_are_no_negative_bias() {
-        let mut out = Outcome::default();
+        let mut out = Calibration::default();
         let lengths = vec![length(25e3, -4_000.0, 100.0), length(100e3, -4_200.0, 100.0)];
         let costs =
             vec![Costs { launch_ns: 3_200.0, timed_launch_ns: 9_600.0, ..Default::default() }; 15];
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn what_noise_explains_is_no_bias() {
-        let mut out = Outcome::default();
+        let mut out = Calibration::default();
         let lengths = vec![length(25e3, 300.0, 2_000.0), length(100e3, -100.0, 2_000.0)];
         conclude(&DeviceStreams { lengths, ..Default::default() }, &mut out);
         let figures = &out.entries[0].figures;

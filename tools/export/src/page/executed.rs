@@ -29,7 +29,7 @@ pub struct Known<'k> {
 
 impl<'k> Known<'k> {
     /// Of a view. Reads all records once more, where instructions were counted.
-    pub fn of(view: &'k View<'_>, explained: &'k [Explained]) -> Self {
+    pub fn gather(view: &'k View<'_>, explained: &'k [Explained]) -> Self {
         let mixes = view.has_mixes().then(|| view.mixes());
         Self { mixes, by: view.grouping().by, explained }
     }

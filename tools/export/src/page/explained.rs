@@ -2,7 +2,7 @@
 //! and workers say, power over the run, and what is left of it. Refuses to compute what they show.
 
 use super::html::{Html, joules, time};
-use super::tables::{or_below, table, told};
+use super::tables::{format_interval, or_below, table};
 use clscope_profile::energy::explained::{Explained, Reading};
 use clscope_profile::interval::Interval;
 
@@ -30,7 +30,7 @@ pub fn explained(page: &mut Html, of: &Explained) {
     });
     if let Some(sum) = of.run_joules.filter(|_| of.names.len() > 1) {
         page.raw("<p>The run's readings know only a sum: ").name(&of.names.join(" + "));
-        page.raw(": ").put(told(&sum, joules)).raw(" above idle.</p>\n");
+        page.raw(": ").put(format_interval(&sum, joules)).raw(" above idle.</p>\n");
     }
     sources(page, of, &each);
     let Some((first, last)) = of.readings.first().zip(of.readings.last()) else { return };

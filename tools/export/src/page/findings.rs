@@ -3,7 +3,7 @@
 //! a sum or a share of its figures; an estimate has its interval. Refuses to read the trace.
 
 use super::html::{Html, joules, time};
-use super::tables::{count, percent, told};
+use super::tables::{count, format_interval, percent};
 use clscope_profile::report::Report;
 use clscope_profile::report::data::Finding;
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,14 +62,14 @@ fn energy(report: &Report, out: &mut Vec<Said>) {
         let most = known.max_by(|a, b| a.1.value.total_cmp(&b.1.value));
         if let Some((class, of)) = most.filter(|(_, of)| of.value > MUCH * all) {
             let watts = class.watts.map_or_else(String::new, |w| {
-                format!(", at {} while it ran", told(&w, |w| format!("{w:.1} W")))
+                format!(", at {} while it ran", format_interval(&w, |w| format!("{w:.1} W")))
             });
             out.push(Said {
                 class: "",
                 text: format!(
                     "{} took {}, {} of the {} measured on {}{without}{watts}.",
                     class.name,
-                    told(of, joules),
+                    format_interval(of, joules),
                     percent(of.value / all),
                     joules(all),
                     device.device
@@ -85,9 +85,9 @@ fn energy(report: &Report, out: &mut Vec<Said>) {
             // Where idle power is all that gaps took, its interval is theirs.
             let (took, floor) = match floor.filter(|w| w.low <= drawn && drawn <= w.high) {
                 Some(w) => {
-                    let floor = told(&w, |w| format!("{w:.1} W"));
+                    let floor = format_interval(&w, |w| format!("{w:.1} W"));
                     let took = w.times(spent / w.value);
-                    (told(&took, joules), format!(", at an idle power of {floor}"))
+                    (format_interval(&took, joules), format!(", at an idle power of {floor}"))
                 }
                 None => (format!("about {}", joules(spent)), String::new()),
             };
@@ -113,7 +113,7 @@ fn energy(report: &Report, out: &mut Vec<Said>) {
                 text: format!(
                     "The joules of {} are known as a sum only, {}: they always ran in the same proportion.",
                     group.names.join(", "),
-                    told(&group.joules, joules)
+                    format_interval(&group.joules, joules)
                 ),
                 remedy: device.next.clone(),
                 to: ENERGY,

@@ -119,7 +119,7 @@ pub fn write(
     // Half of the room for spans, the rest for tables and the JSON.
     let room = options.most.map_or(usize::MAX, |most| (most / 2 / SPAN_BYTES) as usize);
     let power = Power::of_view(view)?;
-    let timeline = Timeline::of(view, &power, (origin, length), BINS, room);
+    let timeline = Timeline::build(view, &power, (origin, length), BINS, room);
     let (power, left_out) = curves(power, origin, length);
     let wanted = report.kernels.iter().take(OPEN);
     let key = |k: &clscope_profile::report::data::Commands| {
@@ -144,7 +144,7 @@ pub fn write(
     picture(&mut page, &timeline, report.sampling.is_some(), (&power, left_out), length);
     figures(&mut page, report);
     findings::findings(&mut page, report);
-    let known = executed::Known::of(view, &options.explained);
+    let known = executed::Known::gather(view, &options.explained);
     places::places(&mut page, report);
     let has = |section| options.sections.contains(&section);
     if has(Section::Kernels) {
@@ -372,7 +372,7 @@ fn busy(figure: &mut Figure<'_>, report: &Report) {
         1 => of_time(report).to_owned(),
         _ => format!("{}, of all processes together", of_time(report)),
     };
-    let mut more = format!("{of}: {}", tables::told(&busy, time));
+    let mut more = format!("{of}: {}", tables::format_interval(&busy, time));
     if busy.estimated {
         more += "; not all launches were timed";
     }

@@ -86,7 +86,7 @@ pub struct Timeline {
 impl Timeline {
     /// Of a trace, for `length` ns from `origin` on, with at most `most` spans; busy time in `bins`
     /// stretches.
-    pub fn of(
+    pub fn build(
         view: &View<'_>,
         power: &Power,
         (origin, length): (i64, u64),

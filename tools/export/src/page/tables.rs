@@ -109,7 +109,7 @@ fn joules_per_launch(page: &mut Html, of: Option<&Class>) {
 }
 
 /// A figure in a sentence, with its 95 % interval.
-pub(super) fn told(of: &Interval, shown: impl Fn(f64) -> String) -> String {
+pub(super) fn format_interval(of: &Interval, shown: impl Fn(f64) -> String) -> String {
     let half = plus_minus(of).map(|half| format!(" {half}"));
     value(of, shown) + &half.unwrap_or_default()
 }
@@ -382,8 +382,8 @@ fn one_device(page: &mut Html, device: &DeviceEnergy) {
     );
     for group in device.groups.iter().filter(|g| g.names.len() > 1) {
         page.raw("<p>Only the sum is measurable: ").name(&group.names.join(" + ")).raw(" cost ");
-        page.put(told(&group.joules, joules)).raw(" together, ");
-        page.put(told(&group.watts, |w| format!("{w:.1} W")));
+        page.put(format_interval(&group.joules, joules)).raw(" together, ");
+        page.put(format_interval(&group.watts, |w| format!("{w:.1} W")));
         page.raw(" while any of them runs.</p>\n");
     }
     repetitions(page, device);

@@ -51,8 +51,8 @@ impl<W: Write> Pen<'_, '_, W> {
                 _ => "Command",
             };
             let stage = names.with(INTERNED_STAGES, stage, compute);
-            let label = names.of(INTERNED_EVENT_NAMES, &name);
-            let kernel = kind.is_kernel().then(|| names.of(INTERNED_KERNELS, &name));
+            let label = names.intern(INTERNED_EVENT_NAMES, &name);
+            let kernel = kind.is_kernel().then(|| names.intern(INTERNED_KERNELS, &name));
             m.nested(PACKET_STAGE, |m| {
                 m.uint(STAGE_EVENT, event_id(process, enqueued.record.id));
                 m.uint(STAGE_DURATION, span.duration());

@@ -382,8 +382,10 @@ impl<W: Write> Pen<'_, '_, W> {
     ) -> io::Result<()> {
         let track = self.out.named(track);
         self.out.at(at, |m, names| {
-            let (name, category) =
-                (names.of(INTERNED_EVENT_NAMES, name), names.of(INTERNED_CATEGORIES, category));
+            let (name, category) = (
+                names.intern(INTERNED_EVENT_NAMES, name),
+                names.intern(INTERNED_CATEGORIES, category),
+            );
             m.nested(PACKET_TRACK_EVENT, |event| {
                 event.uint(EVENT_TYPE, kind);
                 track.iter().for_each(|track| event.uint(EVENT_TRACK, *track));

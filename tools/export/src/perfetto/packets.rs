@@ -29,7 +29,7 @@ pub struct Names {
 impl Names {
     /// The number of a name among those of `kind`, which is the field of the message that brings
     /// them.
-    pub fn of(&mut self, kind: u32, name: &str) -> u64 {
+    pub fn intern(&mut self, kind: u32, name: &str) -> u64 {
         self.with(kind, name, |_| {})
     }
 
@@ -65,7 +65,7 @@ impl Names {
             return None;
         }
         match self.known(INTERNED_TEXTS) {
-            known if known.len() < MOST_TEXTS => Some(self.of(INTERNED_TEXTS, text)),
+            known if known.len() < MOST_TEXTS => Some(self.intern(INTERNED_TEXTS, text)),
             known => known.get(text).copied(),
         }
     }
@@ -249,7 +249,7 @@ impl Annotations<'_> {
 impl Sink for Annotations<'_> {
     fn put(&mut self, name: &str, value: Argument<'_>) {
         let Self { event, names } = self;
-        let id = names.of(INTERNED_ANNOTATION_NAMES, name);
+        let id = names.intern(INTERNED_ANNOTATION_NAMES, name);
         event.nested(EVENT_ANNOTATIONS, |m| {
             m.uint(ANNOTATION_NAME, id);
             match value {
@@ -286,8 +286,8 @@ pub struct LaunchArguments<'m> {
 }
 
 impl LaunchArguments<'_> {
-    fn one(&mut self, name: &str, write: impl FnOnce(&mut Message, &mut Names)) {
-        let id = self.names.of(INTERNED_ARGUMENT_NAMES, name);
+    fn write_argument(&mut self, name: &str, write: impl FnOnce(&mut Message, &mut Names)) {
+        let id = self.names.intern(INTERNED_ARGUMENT_NAMES, name);
         self.launch.nested(LAUNCH_ARGUMENTS, |m| {
             m.uint(ARGUMENT_NAME, id);
             write(m, self.names);
@@ -303,20 +303,22 @@ impl Sink for LaunchArguments<'_> {
         };
         match value {
             Argument::Sizes(_) if self.sized && matches!(name, "global_size" | "local_size") => {}
-            Argument::Uint(x) => self.one(name, |m, _| m.uint(ARGUMENT_UINT, x)),
-            Argument::Int(x) => self.one(name, |m, _| m.int(ARGUMENT_INT, x)),
-            Argument::Bool(x) => self.one(name, |m, _| m.uint(ARGUMENT_UINT, x.into())),
+            Argument::Uint(x) => self.write_argument(name, |m, _| m.uint(ARGUMENT_UINT, x)),
+            Argument::Int(x) => self.write_argument(name, |m, _| m.int(ARGUMENT_INT, x)),
+            Argument::Bool(x) => self.write_argument(name, |m, _| m.uint(ARGUMENT_UINT, x.into())),
             Argument::Real(x) | Argument::Figure(x) => {
-                self.one(name, |m, _| m.double(ARGUMENT_DOUBLE, x));
+                self.write_argument(name, |m, _| m.double(ARGUMENT_DOUBLE, x));
             }
-            Argument::Text(x) => self.one(name, |m, names| text(x, m, names)),
+            Argument::Text(x) => self.write_argument(name, |m, names| text(x, m, names)),
             Argument::Lines(x) => {
                 let all = x.join(" < ");
-                self.one(name, |m, names| text(&all, m, names));
+                self.write_argument(name, |m, names| text(&all, m, names));
             }
             Argument::Sizes(sizes) => {
                 for (dimension, size) in ["x", "y", "z"].iter().zip(sizes) {
-                    self.one(&format!("{name}_{dimension}"), |m, _| m.uint(ARGUMENT_UINT, *size));
+                    self.write_argument(&format!("{name}_{dimension}"), |m, _| {
+                        m.uint(ARGUMENT_UINT, *size)
+                    });
                 }
             }
             // The arrows say it.

@@ -87,7 +87,7 @@ impl Frame {
         Self { name: line(name.as_ref()).into_owned(), ..Self::default() }
     }
 
-    fn of(place: &Place) -> Self {
+    fn from_place(place: &Place) -> Self {
         let name = place.function.as_ref().unwrap_or(&place.text);
         let file = place.file.as_ref().map(|file| line(file).into_owned());
         Self { file, line: place.line, ..Self::new(name) }
@@ -159,7 +159,7 @@ pub fn stacks_of(view: &View<'_>, by_site: bool) -> Result<Vec<Stack>, ReadingsE
     for ((process, site, name, class, device), (time_ns, count, bytes)) in found {
         let mut frames = vec![Frame::new(layout::process_name(trace, process))];
         if let Some(site) = view.sites().get(ProcessIndex(process), site).filter(|_| by_site) {
-            frames.extend(site.frames.iter().rev().map(Frame::of));
+            frames.extend(site.frames.iter().rev().map(Frame::from_place));
         }
         frames.push(Frame::new(&name));
         let at = stacks.len();

@@ -33,7 +33,7 @@ const FUNCTION_FILE: u32 = 4;
 struct Strings(HashMap<String, u64>, Vec<String>);
 
 impl Strings {
-    fn of(&mut self, text: &str) -> u64 {
+    fn intern(&mut self, text: &str) -> u64 {
         if let Some(at) = self.0.get(text) {
             return *at;
         }
@@ -57,11 +57,11 @@ pub fn write(
     out: impl Write,
 ) -> Result<()> {
     let mut strings = Strings::default();
-    strings.of("");
+    strings.intern("");
     let mut profile = Message::default();
     for weight in Weight::ALL {
         let (name, unit) = weight.named();
-        let (name, unit) = (strings.of(name), strings.of(unit));
+        let (name, unit) = (strings.intern(name), strings.intern(unit));
         profile.nested(SAMPLE_TYPE, |m| {
             m.uint(TYPE_NAME, name);
             m.uint(TYPE_UNIT, unit);
@@ -79,7 +79,7 @@ pub fn write(
                 continue;
             }
             let (name, file) =
-                (strings.of(&frame.name), strings.of(frame.file.as_deref().unwrap_or("")));
+                (strings.intern(&frame.name), strings.intern(frame.file.as_deref().unwrap_or("")));
             profile.nested(LOCATION, |m| {
                 m.uint(LOCATION_ID, id);
                 m.nested(LOCATION_LINE, |m| {
@@ -101,7 +101,7 @@ pub fn write(
             Weight::ALL.iter().for_each(|w| m.uint(SAMPLE_VALUE, stack.weight(*w).unwrap_or(0)));
         });
     }
-    let (first, comment) = (strings.of(by.named().0), strings.of(comment));
+    let (first, comment) = (strings.intern(by.named().0), strings.intern(comment));
     if let Some(ns) = began {
         profile.int(TIME, ns);
     }

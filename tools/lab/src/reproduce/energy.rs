@@ -85,7 +85,7 @@ impl Energy {
     ///
     /// # Errors
     /// What of its inputs was not measured.
-    pub(super) fn of(self, seen: &Seen<'_>) -> Result<Interval, String> {
+    pub(super) fn compute(self, seen: &Seen<'_>) -> Result<Interval, String> {
         let exact = |x| Ok(Interval::symmetric(x, 0.0));
         match self {
             Self::Kind(kind) => {
@@ -109,10 +109,10 @@ impl Energy {
             }
             Self::Part(part) => watts(seen, part),
             Self::Above => Ok(watts(seen, Part::Gpu)?.plus(watts(seen, Part::Transfer)?)),
-            Self::Whole => Ok(Self::Above.of(seen)?.plus(watts(seen, Part::Cpu)?)),
+            Self::Whole => Ok(Self::Above.compute(seen)?.plus(watts(seen, Part::Cpu)?)),
             Self::Difference => {
-                let apart = Self::Whole.of(seen)?.value - Self::Measured.of(seen)?.value;
-                exact(apart.abs() / Self::Above.of(seen)?.value)
+                let apart = Self::Whole.compute(seen)?.value - Self::Measured.compute(seen)?.value;
+                exact(apart.abs() / Self::Above.compute(seen)?.value)
             }
         }
     }

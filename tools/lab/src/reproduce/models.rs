@@ -69,7 +69,7 @@ impl Fitted {
     ///
     /// # Errors
     /// What is missing.
-    pub fn of(results: &[&Results]) -> Result<Fitted, String> {
+    pub fn fit(results: &[&Results]) -> Result<Fitted, String> {
         Self::of_chain(results, "stream")
     }
 

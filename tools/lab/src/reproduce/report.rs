@@ -46,7 +46,7 @@ pub struct On {
 
 impl On {
     /// Of what the runtime says.
-    pub fn of(device: &DeviceFacts) -> On {
+    pub fn describe(device: &DeviceFacts) -> On {
         On {
             name: device.name.clone(),
             platform: device.platform.clone(),
@@ -164,6 +164,23 @@ pub struct Number {
     pub reason: Option<String>,
 }
 
+impl Number {
+    /// Ours as `value` writes it, with what was compared; the place of its reason, from 1, where
+    /// `shared` lists that.
+    pub fn in_words(
+        &self,
+        shared: &[&str],
+        value: impl FnOnce(&Self, Option<&str>) -> String,
+    ) -> String {
+        let noted = |reason: &str| shared.iter().position(|s| *s == reason);
+        if let (None, Some(note)) = (&self.here, self.reason.as_deref().and_then(noted)) {
+            return format!("none ({})", note + 1);
+        }
+        let how = self.compared.as_ref().map_or_else(String::new, |how| format!(" ({how})"));
+        value(self, self.reason.as_deref().filter(|r| !r.is_empty())) + &how
+    }
+}
+
 /// A number of the document.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Printed {
@@ -250,13 +267,13 @@ impl Report {
     }
 
     /// An experiment of which its parts gave these results.
-    pub fn of(of: &'static Experiment, results: &[&Results]) -> Report {
+    pub fn evaluate(of: &'static Experiment, results: &[&Results]) -> Report {
         let How::Measure { draw, .. } = of.how else {
             return Report::without(of, State::NotReproducible, String::new());
         };
         let seen = Seen { results };
         let by_models = matches!(draw, Draw::Estimates(..) | Draw::Ratios(_));
-        let fitted = models::Fitted::of(results);
+        let fitted = models::Fitted::fit(results);
         let (x, y, curves) = match draw {
             Draw::Curves { x, label, y } => {
                 let unit = seen.cases().find_map(|c| c.figure(y)).map_or("", |f| f.unit);

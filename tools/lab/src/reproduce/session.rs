@@ -254,7 +254,7 @@ impl Session<'_> {
         let parts: Vec<&Results> = known.iter().map(|k| &k.results).collect();
         let took_ns = Some(now.elapsed().as_secs_f64() * 1e9);
         let commands = known.iter().map(|k| k.command.clone()).collect();
-        let report = Report { took_ns, commands, ..Report::of(of, &parts) };
+        let report = Report { took_ns, commands, ..Report::evaluate(of, &parts) };
         if let Some(directory) = self.wanted.output {
             files::experiment(&report, &parts, directory, self.alone)?;
         }
@@ -305,7 +305,7 @@ pub fn measure(
     let mut out = Reported {
         schema: SCHEMA,
         version: env!("CARGO_PKG_VERSION"),
-        device: wanted.device.map(|device| On::of(&device.facts)),
+        device: wanted.device.map(|device| On::describe(&device.facts)),
         experiments: Vec::new(),
         interrupted: false,
     };

@@ -67,13 +67,8 @@ impl Variant {
             })
         };
         Job {
-            source: Source::Clock,
-            entry: "accesses",
             defines,
             needs: vec![Need::Local(pad as u64), Need::Group(self.level.group)],
-            groups,
-            group: self.level.group,
-            may_shrink: false,
             buffers: vec![
                 4 * groups * self.level.group,
                 4 * self.table_words,
@@ -105,7 +100,7 @@ impl Variant {
             ],
             trips: Trips::Fixed(self.trips(groups, &bench.settings)),
             check_trips: 2,
-            check: Box::new(move |outcome| {
+            ..Job::new(Source::Clock, "accesses", (groups, self.level.group), move |outcome| {
                 let long = outcome.geometry.trips > 64;
                 let some = if long { 4 } else { 512 }.min(outcome.geometry.items());
                 let words = outcome.read(0, 0, 4 * some)?;
@@ -114,8 +109,7 @@ impl Variant {
                     got != expected(*i, outcome.geometry.trips)
                 });
                 Ok(wrong.map(|(_, i)| format!("work-item {i} ended at another word than the host")))
-            }),
-            check_args: Vec::new(),
+            })
         }
     }
 
@@ -276,7 +270,7 @@ pub(super) fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
         let variant = Rc::new(Variant { level, table_words, max_group });
         let parameters = BTreeMap::from([("occupancy", json!(items))]);
         let id = format!("{}/access/{name}", SUITE.name);
-        cases.push(Case::of(id, SUITE.name, variant).with(parameters));
+        cases.push(Case::with_axes(id, SUITE.name, variant).with(parameters));
     }
     cases
 }

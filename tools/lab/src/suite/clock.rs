@@ -407,12 +407,14 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
         let parameters = BTreeMap::from([("rounds", json!(rounds)), ("group_size", json!(group))]);
         let id = format!("{}/groups/{name}", SUITE.name);
         let variant = Rc::new(OverTime { level, rounds });
-        cases.push(Case::of(id, SUITE.name, variant).with(parameters));
+        cases.push(Case::with_axes(id, SUITE.name, variant).with(parameters));
     }
     let (groups, group) = super::geometry(device, settings);
     let parameters = BTreeMap::from([("groups", json!(groups)), ("group_size", json!(group))]);
     let timers = Rc::new(Timers { groups, group });
-    cases.push(Case::of(format!("{}/timers", SUITE.name), SUITE.name, timers).with(parameters));
+    cases.push(
+        Case::with_axes(format!("{}/timers", SUITE.name), SUITE.name, timers).with(parameters),
+    );
     cases.extend(super::access::cases(device, settings));
     cases
 }

@@ -4,10 +4,9 @@
 
 use super::{Case, Gave, Swept};
 use crate::sweep::{Axis, Value};
-use clscope_microbench::bench::{Bench, CaseError, Measured, Settings};
+use clscope_microbench::bench::{Bench, CaseError, Settings};
 use clscope_microbench::cl::ClError;
 use clscope_microbench::job::{Arg, Job, Need, Outcome, Scalar, Trips};
-use clscope_microbench::results::Figure;
 use clscope_microbench::source::Source;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -95,18 +94,11 @@ impl Variant {
                 (scalar, width, reference(scalar, from, steps), tolerance)
             }
         };
-        let elements = (outcome.geometry.items() * width).min(4096);
-        let bytes = outcome.read(0, 0, elements * scalar.bytes())?;
-        for (e, bytes) in bytes.chunks_exact(scalar.bytes()).enumerate() {
-            let got = scalar.decode(bytes).unwrap_or(f64::NAN);
-            let right = got == want || (got - want).abs() <= tolerance * want.abs();
-            if !right {
-                return Ok(Some(format!(
-                    "element {e} is {got} where the host gets {want} after {trips} turns"
-                )));
-            }
-        }
-        Ok(None)
+        let right = |got: f64| got == want || (got - want).abs() <= tolerance * want.abs();
+        let wrong = super::structure::first_wrong(outcome, scalar, width, right)?;
+        Ok(wrong.map(|(e, got)| {
+            format!("element {e} is {got} where the host gets {want} after {trips} turns")
+        }))
     }
 
     fn job(self, settings: &Settings) -> Job {
@@ -134,20 +126,16 @@ impl Variant {
             }
         };
         Job {
-            source: Source::Structure,
-            entry,
             defines,
             needs,
-            groups: self.groups,
-            group: self.group,
-            may_shrink: false,
             buffers: vec![bytes],
-            fills: Vec::new(),
             args,
             trips: Trips::Lasting(settings.launch_ns()),
             check_trips: 2,
-            check: Box::new(move |outcome| self.compare(outcome)),
             check_args,
+            ..Job::new(Source::Structure, entry, (self.groups, self.group), move |o| {
+                self.compare(o)
+            })
         }
     }
 }
@@ -180,19 +168,11 @@ impl Swept for Variant {
     /// The time of a turn for each couple; of loops with conditions, the time of a turn.
     fn run(&self, bench: &mut Bench<'_>) -> Result<Gave, CaseError> {
         let measured = bench.measure(&self.job(&bench.settings), false)?;
-        let Measured { timing, geometry, .. } = &measured;
         let each = match self.question {
             Question::Couples(_, couples, _) => couples as f64,
             Question::Conditions { .. } => 1.0,
         };
-        let statements = f64::from(geometry.trips) * each;
-        let time = timing.time_ns.mean.times(1.0 / statements);
-        let mut figures = vec![Figure::new("time_per_statement", "ns", time)];
-        if let Some(bytes) = timing.private_bytes {
-            let bytes = clscope_microbench::stats::Interval::symmetric(bytes as f64, 0.0);
-            figures.push(Figure::new("private_bytes", "B", bytes));
-        }
-        Ok(Gave::of_kernel(measured, figures))
+        Ok(super::structure::each_statement(measured, each))
     }
 }
 
@@ -200,7 +180,7 @@ impl Swept for Variant {
 pub(super) fn cases() -> Vec<Case> {
     let case = |id: String, question| {
         let variant = Variant { question, groups: 1, group: 1 };
-        Case::of(format!("structure/{id}"), super::structure::SUITE.name, Rc::new(variant))
+        Case::with_axes(format!("structure/{id}"), super::structure::SUITE.name, Rc::new(variant))
     };
     let couples = COUPLES.map(|n| {
         let parameters = BTreeMap::from([("couples", json!(n))]);

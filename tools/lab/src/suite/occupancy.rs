@@ -190,20 +190,19 @@ impl Variant {
         }
         args.push(Arg::Local(pad));
         Job {
-            source: Source::Occupancy,
-            entry: self.entry(),
             defines: options,
             needs: vec![Need::Local(pad as u64), Need::Group(self.group)],
-            groups: self.elements / self.group,
-            group: self.group,
-            may_shrink: false,
             buffers: vec![4 * self.elements; arrays],
             fills,
             args,
             trips: Trips::Fixed(1),
             check_trips: 1,
-            check: Box::new(move |outcome| self.compare(outcome)),
-            check_args: Vec::new(),
+            ..Job::new(
+                Source::Occupancy,
+                self.entry(),
+                (self.elements / self.group, self.group),
+                move |o| self.compare(o),
+            )
         }
     }
 }
@@ -272,7 +271,7 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
             ("group_size", json!(group)),
         ]);
         let id = format!("{}/{name}", SUITE.name);
-        Case::of(id, SUITE.name, Rc::new(variant)).with(parameters)
+        Case::with_axes(id, SUITE.name, Rc::new(variant)).with(parameters)
     };
     ALL.into_iter().map(case).collect()
 }

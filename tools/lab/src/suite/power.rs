@@ -45,7 +45,7 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
                 ]);
                 let launched = Launched { variant, groups, group, power: true };
                 let id = variant.id().replacen("flop/private", SUITE.name, 1);
-                cases.push(Case::of(id, SUITE.name, Rc::new(launched)).with(parameters));
+                cases.push(Case::with_axes(id, SUITE.name, Rc::new(launched)).with(parameters));
             }
         }
     }

@@ -176,20 +176,14 @@ impl Variant {
             }
         };
         Job {
-            source: Source::Structure,
-            entry,
             defines,
             needs,
-            groups: self.groups,
-            group: self.group,
-            may_shrink: false,
             buffers: vec![bytes],
             fills,
             args,
             trips: Trips::Lasting(settings.launch_ns()),
             check_trips: 3,
-            check: self.check(),
-            check_args: Vec::new(),
+            ..Job::new(Source::Structure, entry, (self.groups, self.group), self.check())
         }
     }
 }
@@ -229,17 +223,23 @@ fn pairs_compare(
             .map(|k| (k + 1) as f64 + if split { (k + 2) as f64 } else { 0.0 } + q * steps as f64)
             .sum()
     };
+    let wrong = first_wrong(outcome, scalar, width, |got| got == want)?;
+    Ok(wrong.map(|(e, got)| {
+        format!("element {e} is {got} where the host gets {want} after {steps} steps")
+    }))
+}
+
+/// The first element that is not `right`, of at most 4096, with its place.
+pub(super) fn first_wrong(
+    outcome: &Outcome<'_>,
+    scalar: Scalar,
+    width: usize,
+    right: impl Fn(f64) -> bool,
+) -> Result<Option<(usize, f64)>, ClError> {
     let elements = (outcome.geometry.items() * width).min(4096);
     let bytes = outcome.read(0, 0, elements * scalar.bytes())?;
-    for (e, bytes) in bytes.chunks_exact(scalar.bytes()).enumerate() {
-        let got = scalar.decode(bytes).unwrap_or(f64::NAN);
-        if got != want {
-            return Ok(Some(format!(
-                "element {e} is {got} where the host gets {want} after {steps} steps"
-            )));
-        }
-    }
-    Ok(None)
+    let got = bytes.chunks_exact(scalar.bytes()).map(|b| scalar.decode(b).unwrap_or(f64::NAN));
+    Ok(got.enumerate().find(|(_, got)| !right(*got)))
 }
 
 fn registers(i: u32, live: usize, trips: u32) -> u32 {
@@ -289,14 +289,18 @@ impl Swept for Variant {
 
 fn run(bench: &mut Bench<'_>, variant: Variant) -> Result<Gave, CaseError> {
     let measured = bench.measure(&variant.job(&bench.settings), false)?;
+    Ok(each_statement(measured, variant.statements()))
+}
+
+/// The time of a statement, of so many in a turn, and the private memory of an item.
+pub(super) fn each_statement(measured: Measured, statements: f64) -> Gave {
     let Measured { timing, geometry, .. } = &measured;
-    let statements = f64::from(geometry.trips) * variant.statements();
-    let mut figures =
-        vec![Figure::new("time_per_statement", "ns", timing.time_ns.mean.times(1.0 / statements))];
+    let each = timing.time_ns.mean.times(1.0 / (f64::from(geometry.trips) * statements));
+    let mut figures = vec![Figure::new("time_per_statement", "ns", each)];
     if let Some(bytes) = timing.private_bytes {
         figures.push(Figure::new("private_bytes", "B", Interval::symmetric(bytes as f64, 0.0)));
     }
-    Ok(Gave::of_kernel(measured, figures))
+    Gave::of_kernel(measured, figures)
 }
 
 /// About `count` whole numbers from 1 to `last`, all of them where they are few.
@@ -321,7 +325,7 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
     let mut add = |sweep: &'static str, at: usize, label: String, variant: Variant| {
         let parameters = BTreeMap::from([("sweep", json!(sweep)), ("at", json!(at))]);
         let id = format!("structure/{sweep}/{label}");
-        cases.push(Case::of(id, SUITE.name, Rc::new(variant)).with(parameters));
+        cases.push(Case::with_axes(id, SUITE.name, Rc::new(variant)).with(parameters));
     };
     // GPUs keep 16 or 32 groups on a unit: far enough to see them full, and more than once.
     let last = if device.kind == DeviceKind::Gpu { 72 * units } else { (3 * units + 2).max(72) };

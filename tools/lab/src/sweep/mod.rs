@@ -190,7 +190,8 @@ pub fn grid(
                 format!("{}={value}", c.axis.name())
             })
             .collect();
-        let mut out = Case::of(format!("{}@{}", case.id, place.join(",")), case.suite, swept);
+        let mut out =
+            Case::with_axes(format!("{}@{}", case.id, place.join(",")), case.suite, swept);
         out.parameters = case.parameters.clone();
         // What the case says of itself holds here only as far as no axis says otherwise.
         out.parameters.remove("sweep");

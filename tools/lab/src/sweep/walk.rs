@@ -126,7 +126,7 @@ pub(crate) struct Peaks {
 impl Peaks {
     /// From a sweep of a chain over additions and occupancy, and from chains of nothing but
     /// additions and nothing but its own kind, where those were measured too.
-    pub fn of<'r>(walk: &Walk<'r>, cases: impl Iterator<Item = &'r CaseResult>) -> Self {
+    pub fn find<'r>(walk: &Walk<'r>, cases: impl Iterator<Item = &'r CaseResult>) -> Self {
         // latency/KIND/
         let kind: String = walk.case.split_inclusive('/').take(2).collect();
         let (mut chain, mut additions): (Option<f64>, Option<f64>) = (None, None);
@@ -254,7 +254,7 @@ pub(crate) fn cusp(needs: &[Need]) -> Result<Cusp, String> {
 
 /// What a sweep over additions and occupancy tells of the cusp.
 fn concluded(walk: &Walk<'_>, results: &Results) -> Option<Finding> {
-    let needs = needed(walk, Peaks::of(walk, results.cases.iter()));
+    let needs = needed(walk, Peaks::find(walk, results.cases.iter()));
     let (first, last) = (needs.first()?, needs.last()?);
     let (text, figures) = match cusp(&needs) {
         Ok(Cusp { alpha, items }) => {
@@ -393,7 +393,7 @@ mod tests {
 
     fn needs(points: &[CaseResult], alone: &[CaseResult]) -> Vec<Need> {
         let walk = walk(points);
-        needed(&walk, Peaks::of(&walk, points.iter().chain(alone)))
+        needed(&walk, Peaks::find(&walk, points.iter().chain(alone)))
     }
 
     /// A chain of nothing else, at its peak.

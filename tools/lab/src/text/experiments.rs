@@ -76,13 +76,7 @@ fn place(x: f64) -> String {
 
 /// Ours: a value, or the number of a reason below the table.
 fn here(of: &Number, shared: &[&str]) -> String {
-    let noted = |reason: &str| shared.iter().position(|s| *s == reason);
-    if let (None, Some(note)) = (&of.here, of.reason.as_deref().and_then(noted)) {
-        return format!("none ({})", note + 1);
-    }
-    let reason = of.reason.as_deref().filter(|r| !r.is_empty());
-    let how = of.compared.as_ref().map_or_else(String::new, |how| format!(" ({how})"));
-    value(of, reason) + &how
+    of.in_words(shared, value)
 }
 
 fn value(of: &Number, reason: Option<&str>) -> String {

@@ -30,7 +30,7 @@ struct Like {
 }
 
 impl Like {
-    fn of(d: &Definitions, kernel: u32, geometry: u32, device: u32) -> Option<Self> {
+    fn identify(d: &Definitions, kernel: u32, geometry: u32, device: u32) -> Option<Self> {
         let known = d.kernels.get(&kernel)?;
         let name = d.recorded_names.get(&kernel).unwrap_or(&known.name);
         let hash = d.programs.get(&known.program).map(|p| p.hash.clone()).unwrap_or_default();
@@ -120,7 +120,7 @@ fn targets(trace: &Trace<'_>) -> Vec<Target> {
         let record = &command.enqueued.record;
         let like = d
             .clock_device(record.queue)
-            .and_then(|device| Like::of(d, record.object, record.geometry, device));
+            .and_then(|device| Like::identify(d, record.object, record.geometry, device));
         if let Some(like) = like {
             out.push(Target { folder: (*folder).to_owned(), process, like });
         }
@@ -204,7 +204,7 @@ impl<'p, 't> Pass<'p, 't> {
         let Some(device) = of.definitions.clock_device(queue) else { return };
         let targets = self.targets;
         let alike = self.alike.entry((process, kernel, geometry, device)).or_insert_with(|| {
-            let like = Like::of(&of.definitions, kernel, geometry, device);
+            let like = Like::identify(&of.definitions, kernel, geometry, device);
             let is_like = |t: &Target| t.process == process && like.as_ref() == Some(&t.like);
             let all = targets.iter().enumerate();
             all.filter(|(_, target)| is_like(target)).map(|(index, _)| index).collect()

@@ -5,7 +5,7 @@
 
 use super::environment::{self, Environment};
 use super::job::{self, Job};
-use super::kept::{Kept, KeptError};
+use super::measured_file::{MeasuredFile, MeasuredFileError};
 use super::plan::{Left, Plan, Planned};
 use crate::energy;
 use crate::supervise::{self, Limits, SuperviseError};
@@ -123,7 +123,7 @@ pub struct Replayed {
     /// The user ended it.
     pub interrupted: bool,
     /// Why no more lines could be added.
-    pub full: Option<KeptError>,
+    pub full: Option<MeasuredFileError>,
 }
 
 /// Why nothing is measured.
@@ -131,7 +131,7 @@ pub struct Replayed {
 pub enum ReplayError {
     /// The trace cannot be added to.
     #[error(transparent)]
-    Kept(#[from] KeptError),
+    MeasuredFile(#[from] MeasuredFileError),
     /// No process can be had.
     #[error(transparent)]
     Supervise(#[from] SuperviseError),
@@ -151,7 +151,7 @@ pub fn run(
     start: &dyn Fn() -> Command,
     tell: &dyn Fn(&News<'_>),
 ) -> Result<Replayed, ReplayError> {
-    let mut kept = Kept::open(trace)?;
+    let mut kept = MeasuredFile::open(trace)?;
     let begun = Instant::now();
     // What a launch took that failed is not the others' loss, up to as much again, or one hang.
     let mut lost = Duration::ZERO;

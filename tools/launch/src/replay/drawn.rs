@@ -102,7 +102,7 @@ impl Capturable {
     ///
     /// # Errors
     /// If the trace cannot be read.
-    pub fn of(trace: &Path) -> Result<Self, OpenError> {
+    pub fn find(trace: &Path) -> Result<Self, OpenError> {
         let trace = as_recorded(trace.to_owned());
         let profile = Profile::open(std::slice::from_ref(&trace))?;
         let view = profile.view(Options::default());

@@ -4,7 +4,7 @@
 //! read the environment.
 
 use clscope_profile::trace_files::TraceFiles;
-use clscope_trace::settings::OF_OPENCL;
+use clscope_trace::variables::OF_OPENCL;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
@@ -28,7 +28,7 @@ pub struct Environment {
 impl Environment {
     /// Of a trace. `now` gives a variable of this process. Without `trust` the trace does not choose
     /// what is loaded: it may come from anywhere, and say anything.
-    pub fn of(trace: &Path, trust: bool, now: &dyn Fn(&str) -> Option<OsString>) -> Self {
+    pub fn read(trace: &Path, trust: bool, now: &dyn Fn(&str) -> Option<OsString>) -> Self {
         let started = TraceFiles::open(&[trace.to_owned()]).map_or_else(
             |_| BTreeMap::new(),
             |files| {

@@ -17,7 +17,7 @@ pub mod course;
 pub mod drawn;
 pub mod environment;
 pub mod job;
-pub mod kept;
+pub mod measured_file;
 pub mod plan;
 pub mod transfer;
 

@@ -90,7 +90,7 @@ impl Plan {
     ///
     /// # Errors
     /// [`PlanError`]; `trust` lets captures of other users be used.
-    pub fn of(trace: &Path, kernels: &[String], trust: bool) -> Result<Self, PlanError> {
+    pub fn read(trace: &Path, kernels: &[String], trust: bool) -> Result<Self, PlanError> {
         let trace = as_recorded(trace.to_owned());
         if !trust {
             owned(&trace)?;

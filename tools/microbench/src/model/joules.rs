@@ -2,7 +2,7 @@
 
 use super::{Cases, held_back, measured};
 use crate::results::CaseResult;
-use crate::suite::{blend, ceilings};
+use crate::suite::{blend, ceilings, transfer};
 use clscope_models::device::{Device, Parameter};
 use clscope_models::energy::{self, Observation};
 use clscope_models::hockney::{self, Link};
@@ -13,12 +13,7 @@ pub(super) fn links(of: &[CaseResult]) -> Vec<Link> {
     let mut out = Vec::new();
     for direction in ["to_device", "to_host"] {
         for memory in ["pageable", "pinned", "mapped"] {
-            let ours = of.iter().filter(|r| {
-                r.parameter("memory") == Some(memory) && r.parameter("direction") == Some(direction)
-            });
-            let points: Vec<(f64, f64)> = ours
-                .filter_map(|r| Some((r.number("bytes")?, r.figure("time")?.estimate.value)))
-                .collect();
+            let points = transfer::times(of, memory, direction);
             if let Some((segments, misfit)) = hockney::fit(&points) {
                 let (direction, memory) = (direction.to_owned(), memory.to_owned());
                 out.push(Link { direction, memory, segments, misfit, watts: None });

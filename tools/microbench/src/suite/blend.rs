@@ -106,7 +106,7 @@ struct Variant {
 }
 
 impl Variant {
-    fn of(&self, kind: &str) -> u32 {
+    fn count_steps(&self, kind: &str) -> u32 {
         self.steps.iter().find(|(k, _)| *k == kind).map_or(0, |(_, n)| *n)
     }
 
@@ -137,44 +137,44 @@ impl Variant {
         let (mut sum, mut at, mut place) = (0u32, i, local);
         let element = |w: u32| if self.still { 0 } else { word(w) };
         for _ in 0..trips {
-            for _ in 0..self.of("FP32") {
+            for _ in 0..self.count_steps("FP32") {
                 f = f.map(|f| (f * -r).mul_add(f, 1.0));
             }
-            for _ in 0..self.of("FP64") {
+            for _ in 0..self.count_steps("FP64") {
                 d = d.map(|d| (d * -f64::from(r)).mul_add(d, 1.0));
             }
-            for _ in 0..self.of("INTEGERS") {
+            for _ in 0..self.count_steps("INTEGERS") {
                 u = u.map(|u| u.wrapping_mul(self.a()).wrapping_add(1_013_904_223));
             }
-            for _ in 0..self.of("LOGIC") {
+            for _ in 0..self.count_steps("LOGIC") {
                 u = u.map(|u| u ^ u << 13).map(|u| u ^ u >> 17);
             }
-            for _ in 0..self.of("ROTATES") {
+            for _ in 0..self.count_steps("ROTATES") {
                 let [x, y, z, w] = u;
                 u = [(x, y), (y, z), (z, w), (w, x)].map(|(a, b)| a.rotate_left(7).wrapping_add(b));
             }
-            for _ in 0..self.of("INT_DIVISIONS") {
+            for _ in 0..self.count_steps("INT_DIVISIONS") {
                 u = u.map(|u| u ^ ((u ^ 0x9E37_79B9) / (u >> 16 | 1)));
             }
-            for _ in 0..self.of("LOCALS") {
+            for _ in 0..self.count_steps("LOCALS") {
                 sum ^= word(place);
                 place = (place + 32) & 1023;
             }
-            for _ in 0..self.of("LOADS") {
+            for _ in 0..self.count_steps("LOADS") {
                 sum ^= element(at & self.mask());
                 at = at.wrapping_add(self.hop());
             }
-            for _ in 0..self.of("WIDE_LOADS") {
+            for _ in 0..self.count_steps("WIDE_LOADS") {
                 let first = 4 * (at & self.mask() >> 2);
                 sum = (first..first + 4).fold(sum, |sum, w| sum ^ element(w));
                 at = at.wrapping_add(self.hop());
             }
-            let stepped = self.of("STORES") + self.of("ATOMICS");
+            let stepped = self.count_steps("STORES") + self.count_steps("ATOMICS");
             at = at.wrapping_add(self.hop().wrapping_mul(stepped));
-            place = (place + 32 * self.of("LOCAL_ATOMICS")) & 1023;
+            place = (place + 32 * self.count_steps("LOCAL_ATOMICS")) & 1023;
         }
         let high = |d: f64| (d.to_bits() >> 32) as u32;
-        let doubles = if self.of("FP64") > 0 { high(d[0]) ^ high(d[1]) } else { 0 };
+        let doubles = if self.count_steps("FP64") > 0 { high(d[0]) ^ high(d[1]) } else { 0 };
         let floats = f.iter().fold(0, |all, f| all ^ f.to_bits());
         [u.iter().fold(sum, |all, u| all ^ u), floats, doubles]
     }
@@ -206,18 +206,18 @@ impl Variant {
         let mut defines: Vec<String> =
             self.steps.iter().map(|(kind, n)| format!("-D{kind}={n}")).collect();
         let mut needs = vec![Need::Local(4096)];
-        if self.of("FP32") > 0 {
+        if self.count_steps("FP32") > 0 {
             needs.push(Need::Fma);
         }
-        if self.of("FP64") + self.of("DOUBLE_DIVISIONS") > 0 {
+        if self.count_steps("FP64") + self.count_steps("DOUBLE_DIVISIONS") > 0 {
             defines.push("-DNEEDS_DOUBLE".to_owned());
             needs.push(Need::Type(Scalar::Double));
         }
-        if self.of("FP16") > 0 {
+        if self.count_steps("FP16") > 0 {
             defines.push("-DNEEDS_HALF".to_owned());
             needs.push(Need::Type(Scalar::Half));
         }
-        let writes = self.of("STORES") + self.of("ATOMICS") > 0;
+        let writes = self.count_steps("STORES") + self.count_steps("ATOMICS") > 0;
         let put = if writes { 4 * self.words } else { 64 };
         let data = 4 * self.words;
         let fill = if self.still {
@@ -234,13 +234,8 @@ impl Variant {
             }
         };
         Job {
-            source: Source::Blend,
-            entry: "blend",
             defines,
             needs,
-            groups: self.groups,
-            group: self.group,
-            may_shrink: false,
             buffers: vec![16 * self.groups * self.group, data, put],
             fills: vec![fill],
             args: vec![
@@ -256,8 +251,7 @@ impl Variant {
             ],
             trips: Trips::Lasting(settings.launch_ns()),
             check_trips: 3,
-            check: Box::new(move |outcome| self.compare(outcome)),
-            check_args: Vec::new(),
+            ..Job::new(Source::Blend, "blend", (self.groups, self.group), move |o| self.compare(o))
         }
     }
 }
@@ -270,7 +264,7 @@ fn run(bench: &mut Bench<'_>, variant: Variant) -> Result<Gave, CaseError> {
     let rate = Figure::new("rate", "Gsteps/s", timing.time_ns.mean.reciprocal(all));
     // Of the kinds whose operations are counted one by one: a step of four components has two of
     // each.
-    let of = |kind: &str, each: u32| f64::from(variant.of(kind) * each);
+    let of = |kind: &str, each: u32| f64::from(variant.count_steps(kind) * each);
     let divisions = of("DIVISIONS", 4) + of("DOUBLE_DIVISIONS", 2);
     let counted = of("ROTATES", 8) + of("ATOMICS", 1) + of("LOCAL_ATOMICS", 1) + divisions;
     let operations = geometry.items() as f64 * f64::from(geometry.trips) * counted;

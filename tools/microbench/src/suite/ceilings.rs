@@ -255,20 +255,14 @@ impl Variant {
 
     fn of_image(self, settings: &Settings) -> Job {
         Job {
-            source: Source::Ceilings,
-            entry: "images",
             defines: vec!["-DIMAGE".to_owned()],
-            needs: Vec::new(),
-            groups: self.groups,
-            group: self.group,
-            may_shrink: false,
             buffers: vec![4 * self.groups * self.group],
-            fills: Vec::new(),
             args: vec![Arg::Buffer(0), Arg::Image, Arg::Trips],
             trips: Trips::Lasting(settings.launch_ns()),
             check_trips: 3,
-            check: Box::new(move |outcome| self.compare(outcome)),
-            check_args: Vec::new(),
+            ..Job::new(Source::Ceilings, "images", (self.groups, self.group), move |o| {
+                self.compare(o)
+            })
         }
     }
 
@@ -298,13 +292,8 @@ impl Variant {
         };
         let zeros = Fill::Pattern { buffer: 2, pattern: vec![0; 4], bytes: put };
         Job {
-            source: Source::Ceilings,
-            entry: "ceilings",
             defines,
             needs,
-            groups: self.groups,
-            group: self.group,
-            may_shrink: false,
             buffers: vec![4 * self.groups * self.group, 4 * TABLE, put],
             fills: vec![fill, zeros],
             args: vec![
@@ -317,8 +306,9 @@ impl Variant {
             ],
             trips: Trips::Lasting(settings.launch_ns()),
             check_trips: 3,
-            check: Box::new(move |outcome| self.compare(outcome)),
-            check_args: Vec::new(),
+            ..Job::new(Source::Ceilings, "ceilings", (self.groups, self.group), move |o| {
+                self.compare(o)
+            })
         }
     }
 }

@@ -221,12 +221,8 @@ impl Variant {
         }
         let scratch = if self.class == Class::Local { 4096 } else { 16 };
         Job {
-            source: Source::Classes,
-            entry: "classes",
             defines,
             needs,
-            groups: self.groups,
-            group: self.group,
             may_shrink: true,
             buffers: vec![
                 bytes,
@@ -244,8 +240,9 @@ impl Variant {
             ],
             trips: Trips::Lasting(settings.launch_ns()),
             check_trips: 2,
-            check: Box::new(move |outcome| self.compare(outcome)),
-            check_args: Vec::new(),
+            ..Job::new(Source::Classes, "classes", (self.groups, self.group), move |o| {
+                self.compare(o)
+            })
         }
     }
 }
@@ -311,7 +308,7 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
         if let Some((axis, value)) = extra {
             parameters.extend([("sweep", json!(axis)), (axis, json!(value))]);
         }
-        cases.push(Case::of(id, SUITE.name, Rc::new(variant)).with(parameters));
+        cases.push(Case::with_axes(id, SUITE.name, Rc::new(variant)).with(parameters));
     };
     for scalar in [Scalar::Int, Scalar::Float, Scalar::Double] {
         for class in [Class::Arithmetic, Class::Division, Class::Special, Class::Other] {

@@ -304,12 +304,8 @@ impl Variant {
         let single = self.shape == Shape::Single;
         let check_trips = if single { 1 } else { 3 };
         Job {
-            source: Source::Flop,
-            entry: "flop",
             defines,
             needs,
-            groups,
-            group,
             may_shrink: true,
             buffers: vec![bytes, if private { self.width * 8 } else { bytes }],
             fills,
@@ -322,8 +318,8 @@ impl Variant {
             ],
             trips: if single { Trips::Fixed(1) } else { Trips::Lasting(settings.launch_ns()) },
             check_trips,
-            check: Box::new(move |outcome| self.compare(outcome, checked)),
             check_args: vec![(3, encode(checked[0])), (4, encode(checked[1]))],
+            ..Job::new(Source::Flop, "flop", (groups, group), move |o| self.compare(o, checked))
         }
     }
 }
@@ -452,7 +448,7 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
             ("width", json!(variant.width)),
         ]);
         let launched = Launched { variant, groups, group, power: false };
-        cases.push(Case::of(variant.id(), SUITE.name, Rc::new(launched)).with(parameters));
+        cases.push(Case::with_axes(variant.id(), SUITE.name, Rc::new(launched)).with(parameters));
     }
     let variant = Variant { shape: Shape::Private, scalar: Scalar::Float, op: Op::Mad, width: 1 };
     let sizes = if settings.tpb.len() > 1 { settings.tpb.clone() } else { vec![group] };
@@ -465,7 +461,7 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
             ]);
             let launched = Launched { variant, groups, group, power: false };
             let id = format!("flop/sweep/{group}/{groups}");
-            cases.push(Case::of(id, SUITE.name, Rc::new(launched)).with(parameters));
+            cases.push(Case::with_axes(id, SUITE.name, Rc::new(launched)).with(parameters));
         }
     }
     cases

@@ -251,13 +251,8 @@ impl Variant {
             });
         }
         Job {
-            source: Source::Latency,
-            entry: "chain",
             defines,
             needs: vec![Need::Local(pad as u64), Need::Group(self.level.group)],
-            groups,
-            group: self.level.group,
-            may_shrink: false,
             buffers: vec![4 * groups * self.level.group, 4 * table],
             fills,
             args: vec![
@@ -276,8 +271,9 @@ impl Variant {
                 _ => Trips::Lasting(settings.launch_ns()),
             },
             check_trips: 2,
-            check: Box::new(move |outcome| self.compare(outcome, hop)),
-            check_args: Vec::new(),
+            ..Job::new(Source::Latency, "chain", (groups, self.level.group), move |o| {
+                self.compare(o, hop)
+            })
         }
     }
 }
@@ -410,7 +406,7 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
         if let Some(alpha) = variant.alpha {
             parameters.extend([("sweep", json!("alpha")), ("alpha", json!(alpha))]);
         }
-        cases.push(Case::of(id, SUITE.name, Rc::new(variant)).with(parameters));
+        cases.push(Case::with_axes(id, SUITE.name, Rc::new(variant)).with(parameters));
     };
     for (kind, name) in KINDS {
         // As many accesses of four words as of one: caches keep as small a part of them.

@@ -121,13 +121,7 @@ impl Variant {
             items: bytes / 4,
         };
         Job {
-            source: Source::Memory,
-            entry: self.shape.entry(),
             defines,
-            needs: Vec::new(),
-            groups: self.groups,
-            group: self.group,
-            may_shrink: false,
             buffers: vec![self.groups * self.group * 4 * self.shape.width(), bytes],
             fills: vec![fill],
             args: vec![
@@ -139,8 +133,9 @@ impl Variant {
             ],
             trips: Trips::Lasting(settings.launch_ns()),
             check_trips: 5,
-            check: Box::new(move |outcome| self.compare(outcome)),
-            check_args: Vec::new(),
+            ..Job::new(Source::Memory, self.shape.entry(), (self.groups, self.group), move |o| {
+                self.compare(o)
+            })
         }
     }
 }
@@ -288,7 +283,7 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
                 Shape::Along => format!("levels/working_set/{bytes}/along"),
                 _ => format!("levels/working_set/{bytes}"),
             };
-            Case::of(id, SUITE.name, Rc::new(variant)).with(BTreeMap::from([
+            Case::with_axes(id, SUITE.name, Rc::new(variant)).with(BTreeMap::from([
                 ("sweep", json!("working_set")),
                 ("bytes", json!(bytes)),
                 ("width", json!(shape.width())),

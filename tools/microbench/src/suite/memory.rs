@@ -212,13 +212,8 @@ impl Variant {
             _ => {}
         }
         Job {
-            source: Source::Memory,
-            entry: self.pattern.entry(),
             defines: defines.clone(),
             needs,
-            groups: self.groups,
-            group: self.group,
-            may_shrink: false,
             buffers: vec![bytes, bytes],
             fills: vec![
                 Fill::Pattern { buffer: 0, pattern: vec![0xA5; 4], bytes },
@@ -233,8 +228,9 @@ impl Variant {
             args,
             trips,
             check_trips,
-            check: Box::new(move |outcome| self.compare(outcome)),
-            check_args: Vec::new(),
+            ..Job::new(Source::Memory, self.pattern.entry(), (self.groups, self.group), move |o| {
+                self.compare(o)
+            })
         }
     }
 }
@@ -414,7 +410,7 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
             if let Pattern::Stride(by) | Pattern::Local(by) = variant.pattern {
                 parameters.insert("stride", json!(by));
             }
-            Case::of(variant.id(), SUITE.name, Rc::new(variant)).with(parameters)
+            Case::with_axes(variant.id(), SUITE.name, Rc::new(variant)).with(parameters)
         })
         .collect();
     let parameters = BTreeMap::from([("pattern", json!("runtime_copy"))]);

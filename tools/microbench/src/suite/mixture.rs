@@ -163,12 +163,8 @@ impl Mixture {
         let floats: Vec<u8> =
             [1.0, 0.25, 1.5, 1.5 + 1.0 / 1024.0_f32].map(f32::to_ne_bytes).concat();
         Job {
-            source: Source::Classes,
-            entry: "mixture",
             defines,
             needs,
-            groups,
-            group,
             may_shrink: true,
             buffers: vec![groups * group * 4 * KINDS.len(), 4 * words],
             fills: vec![link],
@@ -183,8 +179,7 @@ impl Mixture {
             ],
             trips: Trips::Lasting(settings.launch_ns()),
             check_trips: 2,
-            check: Box::new(move |outcome| self.compare(outcome)),
-            check_args: Vec::new(),
+            ..Job::new(Source::Classes, "mixture", (groups, group), move |o| self.compare(o))
         }
     }
 }
@@ -266,7 +261,7 @@ pub(super) fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
             let mixture = Mixture::new(pairs, device, settings);
             let parameters = BTreeMap::from([("mixture", named(pairs))]);
             let id = format!("{}/mixture/{name}", SUITE.name);
-            Case::of(id, SUITE.name, Rc::new(mixture)).with(parameters)
+            Case::with_axes(id, SUITE.name, Rc::new(mixture)).with(parameters)
         })
         .collect();
     let [.., (_, pairs)] = MIXTURES;

@@ -136,7 +136,7 @@ pub struct Case {
 
 impl Case {
     /// A case that has axes.
-    pub fn of(id: String, suite: &'static str, swept: Rc<dyn Swept>) -> Case {
+    pub fn with_axes(id: String, suite: &'static str, swept: Rc<dyn Swept>) -> Case {
         let same = Rc::clone(&swept);
         let run: Run = Box::new(move |bench| same.run(bench));
         Case {

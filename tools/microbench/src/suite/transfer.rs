@@ -249,7 +249,7 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
                 ]);
                 let id = format!("transfer/{host_name}/{direction}/{bytes}");
                 let variant = Rc::new(Variant { host, to_device, bytes });
-                cases.push(Case::of(id, SUITE.name, variant).with(parameters));
+                cases.push(Case::with_axes(id, SUITE.name, variant).with(parameters));
             }
         }
     }
@@ -265,7 +265,7 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
                 ]);
                 let id = format!("transfer/continuous/{host_name}/{direction}");
                 let of = Rc::new(Continuous(Variant { host, to_device, bytes }));
-                cases.push(Case::of(id, SUITE.name, of).with(parameters));
+                cases.push(Case::with_axes(id, SUITE.name, of).with(parameters));
             }
         }
         cases.push(super::floor_case(SUITE.name, "transfer/continuous"));
@@ -273,16 +273,20 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
     cases
 }
 
+/// Bytes and time (ns) of the transfers of a direction and a kind of memory.
+pub(crate) fn times(of: &[CaseResult], memory: &str, direction: &str) -> Vec<(f64, f64)> {
+    let is = |r: &&CaseResult| {
+        r.parameter("memory") == Some(memory) && r.parameter("direction") == Some(direction)
+    };
+    let point = |r: &CaseResult| Some((r.number("bytes")?, r.figure("time")?.estimate.value));
+    of.iter().filter(is).filter_map(point).collect()
+}
+
 fn conclude(_: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (_, memory) in HOSTS {
         for (_, direction) in DIRECTIONS {
-            let ours = results.iter().filter(|r| {
-                r.parameter("memory") == Some(memory) && r.parameter("direction") == Some(direction)
-            });
-            let points: Vec<(f64, f64)> = ours
-                .filter_map(|r| Some((r.number("bytes")?, r.figure("time")?.estimate.value)))
-                .collect();
+            let points = times(results, memory, direction);
             let Some(line) = fit::line(&points, true) else { continue };
             let latency = line.intercept.times(1e-3);
             let bandwidth = line.slope.reciprocal(1.0);

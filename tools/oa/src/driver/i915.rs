@@ -68,7 +68,7 @@ impl<'a> I915<'a> {
     }
 
     fn error(&self, what: &'static str, error: io::Error, hint: &'static str) -> OaError {
-        OaError::of(what, error, (PARANOID, sysctl(self.files, self.roots, PARANOID)), hint)
+        OaError::explain(what, error, (PARANOID, sysctl(self.files, self.roots, PARANOID)), hint)
     }
 
     /// A parameter; `None` where the kernel does not know it.

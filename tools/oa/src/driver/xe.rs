@@ -122,7 +122,7 @@ impl<'a> Xe<'a> {
     }
 
     fn error(&self, what: &'static str, error: io::Error, hint: &'static str) -> OaError {
-        OaError::of(what, error, (PARANOID, sysctl(self.files, self.roots, PARANOID)), hint)
+        OaError::explain(what, error, (PARANOID, sysctl(self.files, self.roots, PARANOID)), hint)
     }
 
     fn query(&self, what: &'static str, id: u32) -> Result<Vec<u8>, OaError> {

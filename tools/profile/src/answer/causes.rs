@@ -202,7 +202,7 @@ pub fn divide(report: &Report, trace: &Trace<'_>, stats: &Stats, rows: &Answer) 
     let mut causes: Vec<Cause> = shares
         .iter()
         .map(|(what, share)| {
-            let (text, name, more) = words.of(what, share * wall_ns);
+            let (text, name, more) = words.describe_cause(what, share * wall_ns);
             let estimated =
                 sums.estimated && !matches!(what, What::Before | What::RotatedAway | What::After);
             Cause {

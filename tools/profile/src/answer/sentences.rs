@@ -15,7 +15,11 @@ pub(super) struct Words<'r> {
 
 impl Words<'_> {
     /// What is said of a cause, the name in it, and more of it.
-    pub(super) fn of(&self, what: &What, ns: f64) -> (String, Option<String>, Option<String>) {
+    pub(super) fn describe_cause(
+        &self,
+        what: &What,
+        ns: f64,
+    ) -> (String, Option<String>, Option<String>) {
         let plain = |text: &str, more| (text.to_owned(), None, more);
         match what {
             What::Kernel(name) => {

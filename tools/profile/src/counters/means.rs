@@ -30,7 +30,7 @@ pub struct Input {
 }
 
 impl Input {
-    fn of(sensor: &Sensor) -> Self {
+    fn read(sensor: &Sensor) -> Self {
         let mut windows = Vec::with_capacity(sensor.windows.len());
         let mut before: Option<HostNs> = None;
         for window in &sensor.windows {
@@ -72,7 +72,7 @@ pub fn means_of(
                 .entry(&sensor.series.source)
                 .or_insert_with(|| (Vec::new(), matched))
                 .0
-                .push(Input::of(sensor));
+                .push(Input::read(sensor));
         }
     }
     let one = |(name, (inputs, matched)): (&str, (Vec<Input>, String))| {

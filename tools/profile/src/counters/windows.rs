@@ -185,7 +185,7 @@ pub fn windows_of(
     let speak = recorded
         .iter()
         .filter_map(|r| Some((r, matched(&r.about, r.host, device, devices, named)?)));
-    speak.map(|(r, matched)| one(trace, device, r, matched)).collect()
+    speak.map(|(r, matched)| read_source(trace, device, r, matched)).collect()
 }
 
 /// A figure over time; `None` where it never was anything but 0.
@@ -203,7 +203,12 @@ fn track(of: Input, device: &PhysicalDevice, from: &Recorded) -> Option<Track> {
     })
 }
 
-fn one(trace: &Trace<'_>, device: &PhysicalDevice, of: &Recorded, matched: String) -> Source {
+fn read_source(
+    trace: &Trace<'_>,
+    device: &PhysicalDevice,
+    of: &Recorded,
+    matched: String,
+) -> Source {
     let mut out = Source::new(trace, device, &of.about.name, matched);
     out.set = set(&of.about);
     let oa = !of.about.format.is_empty();

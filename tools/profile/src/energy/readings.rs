@@ -13,7 +13,7 @@ use clscope_sensors::{Range, SensorSource};
 use clscope_trace::sensors::{
     Cost, Event, Finding, Quantity, Reading, Record, Records, Series, SourceCost,
 };
-use clscope_trace::settings::SNAPSHOT;
+use clscope_trace::variables::SNAPSHOT;
 use clscope_trace::{FileHeader, FileKind};
 use std::collections::{BTreeMap, HashMap};
 

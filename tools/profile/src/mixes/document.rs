@@ -184,7 +184,7 @@ impl Kernel {
             launches: from.launches,
             counted: from.counted,
             refused: from.refused.iter().cloned().collect(),
-            executed: (from.counted > 0).then(|| Executed::of(from)),
+            executed: (from.counted > 0).then(|| Executed::summarise(from)),
             arguments: from.arguments.clone(),
             resources: from.resources.clone(),
         }
@@ -192,7 +192,7 @@ impl Kernel {
 }
 
 impl Executed {
-    fn of(from: &KernelMix) -> Self {
+    fn summarise(from: &KernelMix) -> Self {
         let (mix, all) = (&from.mix, from.mix.total());
         let classes = mix.classes.iter().map(|(class, tally)| OfClass {
             class: class.name().to_owned(),

@@ -107,7 +107,7 @@ fn hides_bytes(function: &str) -> bool {
 }
 
 /// Sums of a launch's classes.
-fn of(mix: &Mix, classes: &[Class], figure: impl Fn(&Tally) -> u64) -> u64 {
+fn sum_classes(mix: &Mix, classes: &[Class], figure: impl Fn(&Tally) -> u64) -> u64 {
     let tallies = classes.iter().filter_map(|class| mix.classes.get(class));
     tallies.fold(0, |sum, tally| sum.saturating_add(figure(tally)))
 }
@@ -128,43 +128,43 @@ use Class as C;
 const FIGURES: &[Figure] = &[
     Figure {
         name: "global bytes read",
-        counted: |mix| of(mix, &[C::LoadGlobal], |t| t.bytes),
+        counted: |mix| sum_classes(mix, &[C::LoadGlobal], |t| t.bytes),
         simulated: |it| it.bytes("load global"),
         but_ptx: false,
     },
     Figure {
         name: "global bytes written",
-        counted: |mix| of(mix, &[C::StoreGlobal], |t| t.bytes),
+        counted: |mix| sum_classes(mix, &[C::StoreGlobal], |t| t.bytes),
         simulated: |it| it.bytes("store global"),
         but_ptx: false,
     },
     Figure {
         name: "local bytes read",
-        counted: |mix| of(mix, &[C::LoadLocal], |t| t.bytes),
+        counted: |mix| sum_classes(mix, &[C::LoadLocal], |t| t.bytes),
         simulated: |it| it.bytes("load local"),
         but_ptx: false,
     },
     Figure {
         name: "local bytes written",
-        counted: |mix| of(mix, &[C::StoreLocal], |t| t.bytes),
+        counted: |mix| sum_classes(mix, &[C::StoreLocal], |t| t.bytes),
         simulated: |it| it.bytes("store local"),
         but_ptx: false,
     },
     Figure {
         name: "constant bytes read",
-        counted: |mix| of(mix, &[C::LoadConstant], |t| t.bytes),
+        counted: |mix| sum_classes(mix, &[C::LoadConstant], |t| t.bytes),
         simulated: |it| it.bytes("load constant"),
         but_ptx: true,
     },
     Figure {
         name: "image reads",
-        counted: |mix| of(mix, &[C::LoadImage], |t| t.threads),
+        counted: |mix| sum_classes(mix, &[C::LoadImage], |t| t.threads),
         simulated: |it| it.calls(|name| name.starts_with("read_image")),
         but_ptx: false,
     },
     Figure {
         name: "image writes",
-        counted: |mix| of(mix, &[C::StoreImage], |t| t.threads),
+        counted: |mix| sum_classes(mix, &[C::StoreImage], |t| t.threads),
         simulated: |it| it.calls(|name| name.starts_with("write_image")),
         but_ptx: false,
     },
@@ -185,8 +185,9 @@ const FIGURES: &[Figure] = &[
         // choose whether to fuse, and a vector is one instruction in LLVM and SPIR-V.
         name: "fp additions, multiplications",
         counted: |mix| {
-            let plain = of(mix, &[C::HalfArith, C::SingleArith, C::DoubleArith], |t| t.threads);
-            let fused = of(mix, &[C::HalfFma, C::SingleFma, C::DoubleFma], |t| t.threads);
+            let plain =
+                sum_classes(mix, &[C::HalfArith, C::SingleArith, C::DoubleArith], |t| t.threads);
+            let fused = sum_classes(mix, &[C::HalfFma, C::SingleFma, C::DoubleFma], |t| t.threads);
             plain.saturating_add(fused.saturating_mul(2))
         },
         simulated: |it| {
@@ -198,7 +199,7 @@ const FIGURES: &[Figure] = &[
     },
     Figure {
         name: "fp divisions",
-        counted: |mix| of(mix, &[C::HalfDiv, C::SingleDiv, C::DoubleDiv], |t| t.threads),
+        counted: |mix| sum_classes(mix, &[C::HalfDiv, C::SingleDiv, C::DoubleDiv], |t| t.threads),
         simulated: |it| {
             it.times(|name| name == "fdiv").saturating_add(it.calls(|name| {
                 matches!(name, "native_divide" | "native_recip" | "half_divide" | "half_recip")
@@ -208,7 +209,7 @@ const FIGURES: &[Figure] = &[
     },
     Figure {
         name: "integer divisions",
-        counted: |mix| of(mix, &[C::IntDiv], |t| t.threads),
+        counted: |mix| sum_classes(mix, &[C::IntDiv], |t| t.threads),
         simulated: |it| it.times(|name| matches!(name, "sdiv" | "udiv" | "srem" | "urem")),
         but_ptx: true,
     },

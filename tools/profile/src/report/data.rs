@@ -280,7 +280,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    pub fn of(d: &Distribution) -> Self {
+    pub fn summarise(d: &Distribution) -> Self {
         Self {
             count: d.count(),
             total: d.total(),

@@ -35,7 +35,7 @@ fn held(stats: &Stats, repeated: &Repeated) -> Option<u64> {
 
 /// The recorder's sampling budget in percent: the least that a process was set to, or the default.
 fn budget(trace: &Trace<'_>) -> Option<f64> {
-    use clscope_trace::settings::{BUDGET, SETTINGS};
+    use clscope_trace::variables::{BUDGET, SETTINGS};
     let default = SETTINGS.iter().find(|s| s.name == BUDGET).map(|s| s.default);
     let set = trace.processes.iter().map(|p| {
         let settings = &p.definitions.process.settings;
@@ -93,9 +93,9 @@ fn commands(name: &str, sums: &CommandSums, others: Interval) -> Commands {
         share: share.map(|s| s.value),
         bytes: sums.bytes,
         gigabytes_per_second: sums.gigabytes_per_second(),
-        time_ns: Summary::of(&sums.time),
+        time_ns: Summary::summarise(&sums.time),
         over: over(&sums.time),
-        at_most_ns: sums.bounds().map(Summary::of),
+        at_most_ns: sums.bounds().map(Summary::summarise),
         estimate: sums.estimated().map(|s| estimates(s, sums, share)),
         span_bias_ns: sums
             .span_bias()
@@ -318,7 +318,7 @@ impl<'t, 'a> Sums<'t, 'a> {
             idle_ns: complete.then(|| sums.busy.idle()),
             extent_ns: extent,
             span_bias_ns: bias.map(|b| Interval::around(b.value, b.uncertainty)),
-            clock_bound_ns: Summary::of(&sums.bounds),
+            clock_bound_ns: Summary::summarise(&sums.bounds),
             drift: aligned
                 .and_then(|a| a.drift())
                 .map(|(value, half)| Interval::estimated(value, value - half, value + half)),
@@ -358,14 +358,14 @@ impl<'t, 'a> Sums<'t, 'a> {
             idle_ns: complete.then(|| q.busy.idle()),
             busy_estimate_ns: estimate,
             gaps_ns: if complete {
-                Summary::of(&q.busy.gaps)
+                Summary::summarise(&q.busy.gaps)
             } else {
-                Summary::of(&Distribution::default())
+                Summary::summarise(&Distribution::default())
             },
-            queue_wait_ns: Summary::of(&q.queue_wait),
-            submit_wait_ns: Summary::of(&q.submit_wait),
-            execution_ns: Summary::of(&q.execution),
-            notice_ns: Summary::of(&q.notice),
+            queue_wait_ns: Summary::summarise(&q.queue_wait),
+            submit_wait_ns: Summary::summarise(&q.submit_wait),
+            execution_ns: Summary::summarise(&q.execution),
+            notice_ns: Summary::summarise(&q.notice),
             late: q.busy.late,
         }
     }
@@ -377,7 +377,7 @@ impl<'t, 'a> Sums<'t, 'a> {
             errors: errors.values().sum(),
             error_codes: errors.clone(),
             share: share(time.total(), self.call_ns),
-            time_ns: Summary::of(time),
+            time_ns: Summary::summarise(time),
         }
     }
 
@@ -517,7 +517,7 @@ impl Report {
             sites: by.sites.clone(),
             call_sites: by.sites.all().into_values().cloned().collect(),
             counters: None,
-            captures: Some(Captures::of(trace)).filter(|captures| !captures.is_empty()),
+            captures: Some(Captures::collect(trace)).filter(|captures| !captures.is_empty()),
             issues: stats.issues(trace, alignment).iter().map(Finding::from).collect(),
         };
         out.answer_anew(trace, stats);

@@ -111,7 +111,7 @@ pub(super) struct Sum {
 }
 
 impl Sum {
-    fn of(
+    fn collect(
         trace: &Trace<'_>,
         stats: &Stats,
         metered: &BTreeMap<(ProcessIndex, u32), usize>,
@@ -242,13 +242,13 @@ impl Places {
         let metered = devices.flat_map(|(i, device)| device.members.iter().map(move |m| (*m, i)));
         let metered = metered.collect();
         let sum = |(key, of): ((Option<u32>, String), Vec<ProcessIndex>)| {
-            (key.0, Sum::of(trace, stats, &metered, &of))
+            (key.0, Sum::collect(trace, stats, &metered, &of))
         };
         let (ranks, sums): (Vec<_>, Vec<_>) = processes.into_iter().map(sum).unzip();
-        Self { job_ranks, ..Self::of(&ranks, &sums, energy, by) }
+        Self { job_ranks, ..Self::build(&ranks, &sums, energy, by) }
     }
 
-    fn of(ranks: &[Option<u32>], sums: &[Sum], energy: Option<&Energy>, by: PlaceBy) -> Self {
+    fn build(ranks: &[Option<u32>], sums: &[Sum], energy: Option<&Energy>, by: PlaceBy) -> Self {
         let times: Option<Vec<f64>> = sums.iter().map(|s| Some(s.time?.value)).collect();
         let mean = times.map(|t| t.iter().sum::<f64>() / t.len() as f64).filter(|mean| *mean > 0.0);
         let joules = shared_joules::joules_of_rows(sums, energy);
@@ -340,7 +340,7 @@ pub(super) mod tests {
 
     fn places(sums: &[Sum]) -> Places {
         let ranks: Vec<Option<u32>> = (0..sums.len() as u32).map(Some).collect();
-        Places::of(&ranks, sums, None, PlaceBy::Rank)
+        Places::build(&ranks, sums, None, PlaceBy::Rank)
     }
 
     #[test]

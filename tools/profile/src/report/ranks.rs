@@ -134,7 +134,7 @@ pub fn doubts(of: Ranks, others: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn of(ranks: &[u32]) -> Vec<Rank> {
+    fn make_ranks(ranks: &[u32]) -> Vec<Rank> {
         ranks.iter().map(|rank| Rank { rank: *rank, one_host: true, traces: 1 }).collect()
     }
 
@@ -144,32 +144,37 @@ mod tests {
 
     #[test]
     fn gaps_between_ranks_are_told() {
-        assert_eq!(missing(&of(&[0, 1, 2]), None), []);
-        assert_eq!(missing(&of(&[2, 5, 6, u32::MAX]), None), [(0, 1), (3, 4), (7, u32::MAX - 1)]);
-        assert_eq!(missing(&of(&[]), None), []);
-        assert_eq!(doubts(of(&[2, 1, 0]), &[], ""), [""; 0]);
+        assert_eq!(missing(&make_ranks(&[0, 1, 2]), None), []);
         assert_eq!(
-            doubts(of(&[3, 0]), &[], "others are there"),
+            missing(&make_ranks(&[2, 5, 6, u32::MAX]), None),
+            [(0, 1), (3, 4), (7, u32::MAX - 1)]
+        );
+        assert_eq!(missing(&make_ranks(&[]), None), []);
+        assert_eq!(doubts(make_ranks(&[2, 1, 0]), &[], ""), [""; 0]);
+        assert_eq!(
+            doubts(make_ranks(&[3, 0]), &[], "others are there"),
             ["no trace of rank 1 to 2: others are there"]
         );
         let far: Vec<u32> = (0..40).map(|n| 2 * n).collect();
-        assert!(doubts(of(&far), &[], "")[0].contains("1, 3, 5, 7, 9, 11, 13, 15, others:"));
+        assert!(
+            doubts(make_ranks(&far), &[], "")[0].contains("1, 3, 5, 7, 9, 11, 13, 15, others:")
+        );
     }
 
     #[test]
     fn the_last_ranks_of_a_job_are_missed_too() {
-        assert_eq!(missing(&of(&[0, 1]), Some(4)), [(2, 3)]);
-        assert_eq!(missing(&of(&[0, 1]), Some(2)), []);
+        assert_eq!(missing(&make_ranks(&[0, 1]), Some(4)), [(2, 3)]);
+        assert_eq!(missing(&make_ranks(&[0, 1]), Some(2)), []);
         // Rows by host are of no rank.
-        assert_eq!(doubts(of(&[]), &[4, 8], ""), [""; 0]);
-        assert_eq!(missing(&of(&[u32::MAX]), Some(u32::MAX)), [(0, u32::MAX - 1)]);
+        assert_eq!(doubts(make_ranks(&[]), &[4, 8], ""), [""; 0]);
+        assert_eq!(missing(&make_ranks(&[u32::MAX]), Some(u32::MAX)), [(0, u32::MAX - 1)]);
         assert_eq!(
-            doubts(of(&[0, 13]), &[64], "others are there"),
+            doubts(make_ranks(&[0, 13]), &[64], "others are there"),
             ["no trace of rank 1 to 12, 14 to 63 (the job has ranks 0 to 63): others are there"]
         );
         // Which job lacks which rank is not known.
         assert_eq!(
-            doubts(of(&[0, 1]), &[4, 8], ""),
+            doubts(make_ranks(&[0, 1]), &[4, 8], ""),
             ["the traces are of jobs of 4, 8 ranks: are they of one job?"]
         );
         // Slurm's number of tasks beside the rank of another launcher.

@@ -15,7 +15,7 @@ pub(super) fn joules_of_rows(
     sums: &[Sum],
     energy: Option<&Energy>,
 ) -> Vec<Result<Interval, String>> {
-    let shares = Shares::of(sums, energy);
+    let shares = Shares::collect(sums, energy);
     let of = |(row, sum): (usize, &Sum)| {
         let mut all = Interval::measured(0.0, 0.0, 0.0);
         // A sum counts once in the row that has all of it.
@@ -99,7 +99,7 @@ struct Shares {
 }
 
 impl Shares {
-    fn of(sums: &[Sum], energy: Option<&Energy>) -> Self {
+    fn collect(sums: &[Sum], energy: Option<&Energy>) -> Self {
         let mut out = Self { times: BTreeMap::new(), rows: BTreeMap::new() };
         for (row, sum) in sums.iter().enumerate() {
             for (ran, (time, _)) in &sum.classes {

@@ -6,7 +6,7 @@ use clscope_analysis::Trace;
 use clscope_names::short;
 use clscope_trace::directory::{CAPTURES, is_capture_folder};
 use clscope_trace::replace::nearest;
-use clscope_trace::{defs, settings, values};
+use clscope_trace::{defs, values, variables};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::FileType;
@@ -101,7 +101,7 @@ impl Captures {
     }
 
     /// Of a trace.
-    pub fn of(trace: &Trace<'_>) -> Self {
+    pub fn collect(trace: &Trace<'_>) -> Self {
         let mut out = Collector::default();
         for process in &trace.processes {
             let d = &process.definitions;
@@ -162,7 +162,7 @@ impl Collector {
         self.kernels.extend(of_process);
         let asked = given
             .iter()
-            .find_map(|s| s.strip_prefix(settings::CAPTURE)?.strip_prefix('='))
+            .find_map(|s| s.strip_prefix(variables::CAPTURE)?.strip_prefix('='))
             .and_then(|text| values::captures(text).ok());
         for one in asked.unwrap_or_default() {
             if !self.asked.contains(&one) {
@@ -335,14 +335,14 @@ mod tests {
         defs::Capture { kernel, launch, folder, refused: refused.into(), ..Default::default() }
     }
 
-    fn of(asked: &str, captures: &[defs::Capture]) -> Captures {
+    fn count_all(asked: &str, captures: &[defs::Capture]) -> Captures {
         counted(asked, captures, None)
     }
 
     fn counted(asked: &str, captures: &[defs::Capture], launches: Option<&Launches>) -> Captures {
         let mut out = Collector::default();
         let kernels = [(1, "gemm".to_owned()), (2, "copy".to_owned())];
-        let given = [format!("{}={asked}", settings::CAPTURE)];
+        let given = [format!("{}={asked}", variables::CAPTURE)];
         out.process("t/1-0", &given, kernels.into_iter(), captures, |id| format!("k{id}"));
         out.finish(launches)
     }
@@ -372,7 +372,7 @@ mod tests {
             capture(2, 0, "c"),
             capture(2, 0, "c"),
         ];
-        let found = of("gemm,copy", &all);
+        let found = count_all("gemm,copy", &all);
         let told: Vec<_> = found
             .refused
             .iter()
@@ -393,13 +393,13 @@ mod tests {
 
     #[test]
     fn what_never_came_is_told_with_the_nearest_names() {
-        let found = of("gem,c*:1,7", &[capture(2, 1, "")]);
+        let found = count_all("gem,c*:1,7", &[capture(2, 1, "")]);
         assert_eq!(
             found.unmet,
             ["no kernel has the name gem: nearest are gemm, copy", "launch 7 of c* never came"]
         );
         assert_eq!(found.captured.len(), 1);
-        assert!(of("", &[]).is_empty());
+        assert!(count_all("", &[]).is_empty());
     }
 
     #[test]

@@ -6,8 +6,8 @@
 //! to decode records.
 
 use clscope_io::input;
-use clscope_trace::file::{RING_FIRST, RING_HEADER_LEN, RING_MAGIC, ring};
 use clscope_trace::record::{self, Run};
+use clscope_trace::ring_file::{RING_FIRST, RING_HEADER_LEN, RING_MAGIC, ring};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;

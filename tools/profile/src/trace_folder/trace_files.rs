@@ -345,7 +345,7 @@ fn parent(path: &Path) -> &Path {
 }
 
 fn not_a_directory(path: &Path, kind: fs::FileType) -> OpenError {
-    let inside = path.file_name().and_then(|n| n.to_str()).and_then(Role::of).is_some();
+    let inside = path.file_name().and_then(|n| n.to_str()).and_then(Role::from_name).is_some();
     let next = match path.parent().filter(|p| !p.as_os_str().is_empty()) {
         Some(parent) => format!("name its directory, {}", parent.display()),
         None => "name the directory that holds it, `.`".to_owned(),

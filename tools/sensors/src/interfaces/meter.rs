@@ -337,7 +337,7 @@ fn column(wanted: &str, names: &[String]) -> Result<usize, MeterError> {
 
 impl Columns {
     /// Those of a line that may name them; the error counts where the line has names at all.
-    fn of(names: Vec<String>, format: &Format, arrive: bool) -> Result<Self, MeterError> {
+    fn find(names: Vec<String>, format: &Format, arrive: bool) -> Result<Self, MeterError> {
         let time = match &format.time {
             Some(wanted) => wanted
                 .split('+')
@@ -405,7 +405,7 @@ impl Table {
                 let times = format.time.as_ref().map_or(0, |time| time.split('+').count());
                 names = with_decimals(&names, times).unwrap_or(names);
             }
-            match Columns::of(names, format, arrivals.is_some()) {
+            match Columns::find(names, format, arrivals.is_some()) {
                 Ok(columns) => {
                     found = Some((number, separator, columns));
                     break;

@@ -2,8 +2,8 @@
 
 use crate::at;
 use clscope_trace::defs::frame_checksum;
-use clscope_trace::file::{self, BlockHeader};
-use clscope_trace::{Clock, FileHeader, FileKind, checksum};
+use clscope_trace::file::BlockHeader;
+use clscope_trace::{Clock, FileHeader, FileKind, checksum, ring_file};
 
 #[test]
 fn checksums_are_those_of_all_files_written_so_far() {
@@ -83,9 +83,9 @@ fn block_header() {
 
 #[test]
 fn ring_and_control_page() {
-    use file::{control, ring};
+    use ring_file::{control, ring};
     assert_eq!(
-        (file::RING_FIRST, file::RING_HEADER_LEN, file::RING_MAGIC),
+        (ring_file::RING_FIRST, ring_file::RING_HEADER_LEN, ring_file::RING_MAGIC),
         (4096, 128, 0x3147_4e52)
     );
     assert_eq!((control::WORD, control::PAUSED, control::RESUMED), (128, 1, 2));
@@ -112,8 +112,11 @@ fn ring_and_control_page() {
         [132, 136, 140, 144, 152, 160, 168, 172, 176, 184, 188, 192, 200, 204, 208, 212, 2048]
     );
     assert_eq!((control::WRITER_BESIDE, control::WRITER_GONE), (1, 2));
-    assert_eq!((file::CHUNK, file::attendance::PIECE_HEAD), (65_536, 32));
-    assert_eq!((file::attendance::LEFT, file::attendance::PIECE), (1 << 31, (1 << 31) - 1));
+    assert_eq!((ring_file::CHUNK, ring_file::attendance::PIECE_HEAD), (65_536, 32));
+    assert_eq!(
+        (ring_file::attendance::LEFT, ring_file::attendance::PIECE),
+        (1 << 31, (1 << 31) - 1)
+    );
     assert_eq!(
         [
             ring::MAGIC,

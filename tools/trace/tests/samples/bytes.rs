@@ -3,10 +3,11 @@
 
 use super::v1_0::{BASE, Timed};
 use clscope_trace::defs::{self, Def};
-use clscope_trace::file::{
-    BlockHeader, RING_FIRST, RING_HEADER_LEN, RING_MAGIC, attendance, control, ring,
-};
+use clscope_trace::file::BlockHeader;
 use clscope_trace::record::{self, Record};
+use clscope_trace::ring_file::{
+    RING_FIRST, RING_HEADER_LEN, RING_MAGIC, attendance, control, ring,
+};
 use clscope_trace::{FileHeader, FileKind, checksum, sensors};
 
 /// What is in a sample.

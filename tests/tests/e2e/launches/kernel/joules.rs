@@ -12,7 +12,8 @@ const WATTS: f64 = 40.0;
 fn joules_of_a_launch_are_those_of_its_share_of_the_time() {
     let stage = Stage::new(Runtime::Pocl);
     let capture = saxpy(&stage.join("saxpy.1")).write();
-    let tree = Tree::of(&stage.join("tree"), LATE, &[("intel-rapl:0", "package-0", WATTS)]);
+    let tree =
+        Tree::with_planes(&stage.join("tree"), LATE, &[("intel-rapl:0", "package-0", WATTS)]);
     let root = tree.root.display().to_string();
     let words = ["kernel", &capture, "--sysfs-root", &root, "--repeat", "6", "--format", "json"];
     let ran = tree.rises(|| stage.clscope(words).run()).success();

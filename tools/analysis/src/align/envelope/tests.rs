@@ -63,8 +63,8 @@ fn a_hull_without_a_point_and_one_of_more_points_are_those_of_all_points() {
             })
             .collect();
         let all = |bounds: &[Bound]| (Hulls::low(bounds), Hulls::high(bounds));
-        let mut hulls = Hulls::of(&bounds);
-        let half = Hulls::of(&bounds[..2]);
+        let mut hulls = Hulls::build(&bounds);
+        let half = Hulls::build(&bounds[..2]);
         let longer = half.extended(&bounds[2..]);
         assert_eq!((longer.low, longer.high), all(&bounds));
         for _ in 0..bounds.len() {

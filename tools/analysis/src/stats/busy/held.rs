@@ -114,7 +114,7 @@ impl<'a> Holds<'a> {
         user_events.retain(|id| self.user_events.get(id).is_some_and(Option::is_none));
         user_events.sort_unstable();
         user_events.dedup();
-        lead.what = Some(WaitedFor::of(call.process, record));
+        lead.what = Some(WaitedFor::identify(call.process, record));
         lead.from = (call.thread, record.site);
         let place = u128::from(record.queue) << 64
             | u128::from(record.object) << 32

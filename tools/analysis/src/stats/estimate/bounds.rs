@@ -150,7 +150,7 @@ impl Queue<'_> {
     /// What usually passes beyond typical launches where the queue was never empty.
     pub(super) fn usual(&self) -> Option<Usual> {
         let full = self.windows.iter().filter(|w| w.is_full());
-        Usual::of(full.filter_map(|w| Some((w, w.available - self.expected(w)?))))
+        Usual::fit(full.filter_map(|w| Some((w, w.available - self.expected(w)?))))
     }
 
     fn expected(&self, window: &Window) -> Option<f64> {

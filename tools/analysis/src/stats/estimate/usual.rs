@@ -29,7 +29,7 @@ impl Usual {
     /// By robust regression over windows in which the queue was never empty. `beyond` gives a
     /// window's time beyond typical launches; windows without are left out. `None` where they are
     /// too few to tell.
-    pub fn of<'w>(windows: impl Iterator<Item = (&'w Window, f64)>) -> Option<Self> {
+    pub fn fit<'w>(windows: impl Iterator<Item = (&'w Window, f64)>) -> Option<Self> {
         let windows: Vec<(&Window, f64)> = windows.filter(|(w, _)| commands(w) > 0.0).collect();
         let mut counts: IdMap<f64, u128> = IdMap::default();
         for (launch, n) in windows.iter().flat_map(|(w, _)| &w.counts) {
@@ -125,7 +125,7 @@ mod tests {
                 (of, 2_000.0 * launches + 100_000.0 * transfers + noise + hidden)
             })
             .collect();
-        let usual = Usual::of(all.iter().map(|(w, beyond)| (w, *beyond))).expect("enough windows");
+        let usual = Usual::fit(all.iter().map(|(w, beyond)| (w, *beyond))).expect("enough windows");
         let of = |class| usual.of_window(&window(&[(class, 1.0)]));
         assert!((1_500.0..4_000.0).contains(&of(1)), "{}", of(1));
         assert!((99_000.0..103_000.0).contains(&of(2)), "{}", of(2));
@@ -135,9 +135,9 @@ mod tests {
     fn what_always_comes_together_is_shared_and_few_windows_tell_nothing() {
         let all: Vec<(Window, f64)> =
             (0..100).map(|_| (window(&[(1, 1.0), (2, 1.0)]), 10_000.0)).collect();
-        let usual = Usual::of(all.iter().map(|(w, beyond)| (w, *beyond))).expect("enough windows");
+        let usual = Usual::fit(all.iter().map(|(w, beyond)| (w, *beyond))).expect("enough windows");
         let together = usual.of_window(&all[0].0);
         assert!((together - 10_000.0).abs() < 1.0, "{together}");
-        assert!(Usual::of(all.iter().take(7).map(|(w, beyond)| (w, *beyond))).is_none());
+        assert!(Usual::fit(all.iter().take(7).map(|(w, beyond)| (w, *beyond))).is_none());
     }
 }

@@ -28,19 +28,13 @@ fn number(x: f64) -> String {
 
 /// Ours, or why there is none: by its number where reasons are listed.
 fn here(of: &Number, shared: &[&str]) -> String {
-    let noted = |reason: &str| shared.iter().position(|s| *s == reason);
-    if let (None, Some(note)) = (&of.here, of.reason.as_deref().and_then(noted)) {
-        return format!("none ({})", note + 1);
-    }
-    let reason = of.reason.as_deref().filter(|r| !r.is_empty()).unwrap_or("not measured");
-    let how = of.compared.as_ref().map_or_else(String::new, |how| format!(" ({how})"));
-    match &of.here {
+    of.in_words(shared, |of, reason| match &of.here {
         Some(e) if e.high.is_infinite() && e.low == e.value => {
-            format!("at least {}{how}", number(e.value))
+            format!("at least {}", number(e.value))
         }
-        Some(e) => number(e.value) + &how,
-        None => format!("none: {reason}"),
-    }
+        Some(e) => number(e.value),
+        None => format!("none: {}", reason.unwrap_or("not measured")),
+    })
 }
 
 /// What an experiment is: document, section, commands, and its numbers as a table.

@@ -56,7 +56,7 @@ fn perfect() -> Vec<CaseResult> {
 
 fn fitted(cases: Vec<CaseResult>) -> Result<Fitted, String> {
     let device = DeviceFacts { max_clock_mhz: Some(1000), ..device() };
-    Fitted::of(&[&Results { device, ..results(cases) }])
+    Fitted::fit(&[&Results { device, ..results(cases) }])
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn ends_of_the_grid_are_instructions_of_one_kind() {
     assert!((measured / estimate - 1.0).abs() < 1e-9 && measured > 1.0, "{measured} {estimate}");
     let over = of.at_full(AtFull::Quotient(Model::HuangRoundRobin), None).unwrap();
     assert!((over / (64.0 / w.add_latency / w.add_throughput) - 1.0).abs() < 1e-6, "{over}");
-    let unclocked = Fitted::of(&[&results(perfect())]).unwrap();
+    let unclocked = Fitted::fit(&[&results(perfect())]).unwrap();
     assert!(unclocked.at_full(AtFull::Measured, Some(32)).unwrap_err().contains("no clock"));
     assert!(unclocked.at_full(AtFull::Measured, Some(0)).unwrap() > 0.0, "bytes need none");
 }
@@ -157,7 +157,7 @@ fn what_is_missing_is_named() {
     assert!(why(without("latency/add", false)).contains("latency/add/ilp1"));
     assert!(why(without("latency/stream", true)).contains("no point of the grid"));
     // Without a clock there are no cycles, and no model that counts them; quotients stay.
-    let of = Fitted::of(&[&results(perfect())]).unwrap();
+    let of = Fitted::fit(&[&results(perfect())]).unwrap();
     let no_clock = |why: String| assert!(why.contains("no clock"), "{why}");
     no_clock(of.input(Input::MemoryLatency).unwrap_err());
     no_clock(of.worst_of(Model::HuangGreedy, true, None).unwrap_err());
@@ -178,7 +178,7 @@ fn what_is_missing_is_named() {
 fn quotients_do_not_depend_on_the_clock() {
     let at = |mhz| {
         let device = DeviceFacts { max_clock_mhz: Some(mhz), ..device() };
-        Fitted::of(&[&Results { device, ..results(perfect()) }]).unwrap()
+        Fitted::fit(&[&Results { device, ..results(perfect()) }]).unwrap()
     };
     let (slow, fast) = (at(500), at(2000));
     for model in [Model::HongKim, Model::Baghsorkhi, Model::Sim, Model::HuangRoundRobin] {

@@ -184,7 +184,7 @@ impl<'r> Seen<'r> {
     }
 
     fn needs(&self, walk: &Walk<'_>) -> Vec<Need> {
-        sweep::needed(walk, Peaks::of(walk, self.cases()))
+        sweep::needed(walk, Peaks::find(walk, self.cases()))
     }
 
     fn saw_tooth(&self, figure: &str, over: bool) -> Result<Interval, String> {
@@ -304,7 +304,7 @@ impl<'r> Seen<'r> {
                 most.ok_or_else(|| none.to_owned())
             }
             Ours::AtFull(of, alpha) => Ok(Interval::symmetric(fitted()?.at_full(of, alpha)?, 0.0)),
-            Ours::Energy(of) => of.of(self),
+            Ours::Energy(of) => of.compute(self),
             Ours::Computed(by) => by.value().map(|x| Interval::symmetric(x, 0.0)),
             Ours::Needed(case, of) => self.need(case, of),
             Ours::SawTooth { figure, over } => self.saw_tooth(figure, over),

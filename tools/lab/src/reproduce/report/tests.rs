@@ -172,10 +172,10 @@ fn ends_of_sweeps_are_told_as_what_they_are() {
 /// The document's 39 and 38 groups on 4 units are 78 and 76 on 8.
 #[test]
 fn groups_are_compared_in_proportion_to_the_units() {
-    const fn of(groups: &'static [(Axis, &'static str)]) -> Pick {
+    const fn pick(groups: &'static [(Axis, &'static str)]) -> Pick {
         Pick { at: groups, units: Some(2), ..RATE }
     }
-    let ratio = Ours::Ratio(of(&[(Axis::Blocks, "39")]), of(&[(Axis::Blocks, "38")]));
+    let ratio = Ours::Ratio(pick(&[(Axis::Blocks, "39")]), pick(&[(Axis::Blocks, "38")]));
     let results = results(vec![point(76, 1, "rate", 10.0), point(78, 1, "rate", 15.0)]);
     let seen = Seen { results: &[&results] };
     let of = row(ratio);
@@ -188,7 +188,7 @@ fn groups_are_compared_in_proportion_to_the_units() {
 fn mad_stands_beside_the_numbers_of_the_thesis() {
     let mut case = point(1, 1, "rate", 7.0);
     case.id = case.id.replace("flop/float/mad", "flop/private/float/mad/scalar");
-    let report = Report::of(find("000/fig4.4").unwrap(), &[&results(vec![case])]);
+    let report = Report::evaluate(find("000/fig4.4").unwrap(), &[&results(vec![case])]);
     assert_eq!(report.numbers[0].here.map(|e| e.value), Some(7.0), "{:?}", report.numbers);
     assert!(report.notes[0].contains("no single FMA"), "{:?}", report.notes);
 }
@@ -198,7 +198,7 @@ fn curves_have_the_axes_of_the_document() {
     let cases = || [1, 16, 2].map(|w| [3, 1].map(|b| point(b, w, "rate", (b * w) as f64))).concat();
     let part = results(cases());
     let of = find("000/fig4.7b").unwrap();
-    let report = Report::of(of, &[&part]);
+    let report = Report::evaluate(of, &[&part]);
     assert_eq!((report.state, report.x), (State::Measured, Some("work-items")));
     assert_eq!(report.y.as_deref(), Some("rate, GFLOP/s"));
     let names: Vec<&str> = report.curves.iter().map(|c| c.name.as_str()).collect();
@@ -225,7 +225,7 @@ fn states_follow_from_the_cases() {
             case.reason = Some("why not".to_owned());
         }
         case.status = status;
-        let report = Report::of(of, &[&Results { interrupted, ..results(vec![case]) }]);
+        let report = Report::evaluate(of, &[&Results { interrupted, ..results(vec![case]) }]);
         (report.state, report.reason.unwrap_or_default())
     };
     assert_eq!(state(Status::Measured, false).0, State::Measured);
@@ -266,10 +266,11 @@ fn the_saw_tooth_is_compared_up_to_four_groups_a_unit() {
 /// A sensor's advice stands once below a table, not in each of its cells.
 #[test]
 fn reasons_of_several_numbers_are_said_once() {
-    let none = Report::of(find("004/tab6.1").unwrap(), &[&results(Vec::new())]);
+    let none = Report::evaluate(find("004/tab6.1").unwrap(), &[&results(Vec::new())]);
     assert!(none.numbers.len() > 10 && none.numbers.iter().all(|n| n.reason.is_some()));
     assert_eq!(none.reasons().len(), 1, "{:?}", none.reasons());
-    let one = Report::of(find("000/fig4.4").unwrap(), &[&results(vec![point(1, 1, "rate", 1.0)])]);
+    let one =
+        Report::evaluate(find("000/fig4.4").unwrap(), &[&results(vec![point(1, 1, "rate", 1.0)])]);
     let mut all: Vec<&str> = one.numbers.iter().filter_map(|n| n.reason.as_deref()).collect();
     all.dedup();
     assert_eq!(one.reasons(), all);

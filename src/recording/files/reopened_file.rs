@@ -10,7 +10,7 @@ use crate::os::locks::lock::Mutex;
 use crate::os::plain_write;
 use crate::recording::files::access;
 use clscope_io::output::{Access, closed, own_directory};
-use clscope_trace::file::attendance;
+use clscope_trace::ring_file::attendance;
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -22,14 +22,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 /// A descriptor that may be taken away.
-struct Held {
+struct Descriptor {
     file: Mutex<Option<ManuallyDrop<File>>>,
     /// Of the file that is kept, -1 of none: for those who take no lock.
     number: AtomicI32,
     identity: (u64, u64),
 }
 
-impl Held {
+impl Descriptor {
     fn new(file: File) -> io::Result<Self> {
         let facts = file.metadata()?;
         let kept = descriptors_to_spare().then(|| ManuallyDrop::new(raised(file)));
@@ -96,7 +96,7 @@ impl Held {
 /// The trace directory.
 pub struct Folder {
     path: PathBuf,
-    held: Held,
+    held: Descriptor,
 }
 
 impl Folder {
@@ -117,7 +117,7 @@ impl Folder {
         if access() == Access::Private {
             closed(&found)?;
         }
-        Ok(Arc::new(Self { path: path.to_owned(), held: Held::new(directory)? }))
+        Ok(Arc::new(Self { path: path.to_owned(), held: Descriptor::new(directory)? }))
     }
 
     /// A directory in another, made where it is missing; ours, and no link. The caller is
@@ -148,7 +148,7 @@ impl Folder {
         if held.metadata()?.uid() != unsafe { libc::geteuid() } {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
-        Ok(Self { path: outer.path.join(name), held: Held::new(held)? })
+        Ok(Self { path: outer.path.join(name), held: Descriptor::new(held)? })
     }
 
     /// Gives the descriptor back, if it is still the directory's.
@@ -287,19 +287,19 @@ impl Folder {
 }
 
 /// A file of the trace.
-pub struct Kept {
+pub struct ReopenedFile {
     folder: Arc<Folder>,
     name: String,
-    held: Held,
+    held: Descriptor,
 }
 
-impl Kept {
+impl ReopenedFile {
     /// Makes it. The caller is [`undisturbed`](crate::os::undisturbed::undisturbed).
     ///
     /// # Errors
     /// `AlreadyExists`, and the system's others.
     pub fn create(folder: &Arc<Folder>, name: String) -> io::Result<Self> {
-        let held = Held::new(folder.create(&name)?)?;
+        let held = Descriptor::new(folder.create(&name)?)?;
         Ok(Self { folder: Arc::clone(folder), name, held })
     }
 

@@ -16,7 +16,7 @@ const LISTED: usize = 4;
 
 /// What transfers use of the host's memory.
 #[derive(Default)]
-pub struct Lent {
+pub struct TransferMemory {
     to: VecDeque<(Range, User)>,
     /// How many there were that the host did not wait for.
     unwaited: u64,
@@ -24,7 +24,7 @@ pub struct Lent {
     unmapped: HashMap<u32, Vec<Range>>,
 }
 
-impl Lent {
+impl TransferMemory {
     /// A transfer uses it; `blocking` where the call returns when that is over.
     pub fn uses(&mut self, range: Range, user: User, blocking: bool) {
         self.unwaited += u64::from(!blocking);

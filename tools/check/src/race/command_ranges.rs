@@ -29,7 +29,7 @@ enum Last {
 
 /// What is told of one command.
 #[derive(Debug, Clone, Default)]
-pub struct Told {
+pub struct CommandRanges {
     /// What it uses of its object, or of its source.
     pub first: Option<Range>,
     /// What it uses of its destination.
@@ -41,7 +41,7 @@ pub struct Told {
     last: Last,
 }
 
-impl Told {
+impl CommandRanges {
     /// One more detail; whether it is one of these.
     pub fn detail(&mut self, of: &Detail) -> bool {
         let [first, second, third] = of.values;
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn rows_belong_to_what_was_told_before_them() {
-        let mut of = Told::default();
+        let mut of = CommandRanges::default();
         let mut tell = |what, values| {
             assert!(of.detail(&Detail { function: 0, what, site: 0, values }));
         };

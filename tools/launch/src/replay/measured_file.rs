@@ -14,7 +14,7 @@ const STEP: u64 = 1 << 16;
 
 /// The file, to which lines are added.
 #[derive(Debug)]
-pub struct Kept {
+pub struct MeasuredFile {
     path: PathBuf,
     file: File,
     /// Where the next line begins.
@@ -24,7 +24,7 @@ pub struct Kept {
 /// Why a line is not there.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write {path}{}", what_helps(.source))]
-pub struct KeptError {
+pub struct MeasuredFileError {
     path: String,
     source: io::Error,
 }
@@ -39,14 +39,14 @@ fn what_helps(error: &io::Error) -> &'static str {
     }
 }
 
-impl Kept {
+impl MeasuredFile {
     /// Opens the file of a trace, or makes it. What an earlier process left of a line is taken away.
     ///
     /// # Errors
     /// If it cannot be made or written, is another user's, or is no regular file.
-    pub fn open(trace: &Path) -> Result<Self, KeptError> {
+    pub fn open(trace: &Path) -> Result<Self, MeasuredFileError> {
         let path = trace.join(MEASURED);
-        let failed = |source| KeptError { path: path.display().to_string(), source };
+        let failed = |source| MeasuredFileError { path: path.display().to_string(), source };
         let file = open(&path, Access::within(trace)).map_err(failed)?;
         system::lock(&file).map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock => {
@@ -63,7 +63,7 @@ impl Kept {
     ///
     /// # Errors
     /// If there is no room for all of it: then none of it is there.
-    pub fn add(&mut self, row: &Measured) -> Result<(), KeptError> {
+    pub fn add(&mut self, row: &Measured) -> Result<(), MeasuredFileError> {
         let mut line = Vec::new();
         let written =
             serde_json::to_writer(&mut line, row).map_err(io::Error::from).and_then(|()| {
@@ -78,7 +78,7 @@ impl Kept {
             Err(source) => {
                 // Where that fails, too, the next who opens it does.
                 let _ = self.file.set_len(self.end);
-                Err(KeptError { path: self.path.display().to_string(), source })
+                Err(MeasuredFileError { path: self.path.display().to_string(), source })
             }
         }
     }
@@ -140,16 +140,21 @@ mod tests {
         let path = folder.path().join(MEASURED);
         let long = "x".repeat(2 * STEP as usize);
         let rows = [row("a"), row(&long), row("c")];
-        let mut kept = Kept::open(folder.path()).unwrap();
+        let mut kept = MeasuredFile::open(folder.path()).unwrap();
         rows.iter().for_each(|row| kept.add(row).unwrap());
         let whole = std::fs::read(&path).unwrap();
         for cut in [0, 1, 10, STEP as usize + 7, whole.len() - 1, whole.len()] {
             drop(kept);
             std::fs::write(&path, &whole[..cut]).unwrap();
             let before = whole[..cut].iter().filter(|byte| **byte == b'\n').count();
-            kept = Kept::open(folder.path()).unwrap();
+            kept = MeasuredFile::open(folder.path()).unwrap();
             kept.add(&rows[2]).unwrap();
-            assert!(Kept::open(folder.path()).unwrap_err().to_string().contains("measured.jsonl"));
+            assert!(
+                MeasuredFile::open(folder.path())
+                    .unwrap_err()
+                    .to_string()
+                    .contains("measured.jsonl")
+            );
             let (found, wrong) = read(folder.path()).unwrap();
             assert_eq!((found.len(), wrong), (before + 1, Vec::new()), "{cut}");
             assert_eq!(found.last(), Some(&rows[2]));
@@ -163,10 +168,10 @@ mod tests {
         let other = folder.path().join("other");
         std::fs::write(&other, "mine").unwrap();
         std::os::unix::fs::symlink(&other, &path).unwrap();
-        assert!(Kept::open(folder.path()).is_err());
+        assert!(MeasuredFile::open(folder.path()).is_err());
         assert_eq!(std::fs::read(&other).unwrap(), b"mine");
         std::fs::remove_file(&path).unwrap();
         std::fs::create_dir(&path).unwrap();
-        assert!(Kept::open(folder.path()).is_err());
+        assert!(MeasuredFile::open(folder.path()).is_err());
     }
 }

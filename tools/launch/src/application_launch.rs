@@ -14,7 +14,7 @@ const COVERAGE: f64 = 0.95;
 
 /// The application's own launch, compared with single launches of the captured version.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
-pub struct There {
+pub struct ApplicationLaunch {
     /// What it took by the device's stamps, ns.
     pub duration_ns: u64,
     /// The median alone over that, less 1.
@@ -32,13 +32,18 @@ pub struct There {
     pub least_shown: f64,
 }
 
-impl There {
+impl ApplicationLaunch {
     /// Of the samples of one process; `None` of a launch without a time, and of too few samples.
     ///
     /// The range of n samples is that of two order statistics, whatever the distribution: from the
     /// j-th smallest to the j-th largest the next one falls with probability (n + 1 - 2j) / (n + 1)
     /// (Wilks 1941). Both ends are moved outwards by what processes differ.
-    pub fn of(duration_ns: u64, samples: &[f64], time: &Time, kind: DeviceKind) -> Option<Self> {
+    pub fn compare(
+        duration_ns: u64,
+        samples: &[f64],
+        time: &Time,
+        kind: DeviceKind,
+    ) -> Option<Self> {
         let there = duration_ns as f64;
         let median = time.median_ns.value;
         if duration_ns == 0 || samples.len() < 2 || median <= 0.0 {
@@ -80,7 +85,8 @@ mod tests {
     #[test]
     fn a_launch_is_judged_by_single_launches() {
         let samples: Vec<f64> = (0..99).map(|n| 1000.0 + f64::from(n)).collect();
-        let of = |ns, kind| There::of(ns, &samples, &time(&samples), kind).unwrap();
+        let of =
+            |ns, kind| ApplicationLaunch::compare(ns, &samples, &time(&samples), kind).unwrap();
         // j = 2: the second smallest and largest of 99; 96 of 100 lie between them.
         let found = of(1010, DeviceKind::Gpu);
         assert_eq!((found.coverage, found.is_within), (0.96, true));
@@ -91,8 +97,8 @@ mod tests {
         // Processes differ more on a processor.
         assert!(!of(1180, DeviceKind::Gpu).is_within && of(1180, DeviceKind::Cpu).is_within);
         assert!(of(1010, DeviceKind::Cpu).least_shown > found.least_shown);
-        assert_eq!(There::of(0, &samples, &time(&samples), DeviceKind::Gpu), None);
-        assert_eq!(There::of(5, &[1.0], &time(&[1.0]), DeviceKind::Gpu), None);
+        assert_eq!(ApplicationLaunch::compare(0, &samples, &time(&samples), DeviceKind::Gpu), None);
+        assert_eq!(ApplicationLaunch::compare(5, &[1.0], &time(&[1.0]), DeviceKind::Gpu), None);
     }
 
     proptest! {
@@ -100,7 +106,7 @@ mod tests {
         fn each_single_launch_of_few_lies_in_their_range(of in prop::collection::vec(1f64..1e9, 2..38)) {
             let time = time(&of);
             for one in &of {
-                prop_assert!(There::of(one.round() as u64, &of, &time, DeviceKind::Cpu).unwrap().is_within);
+                prop_assert!(ApplicationLaunch::compare(one.round() as u64, &of, &time, DeviceKind::Cpu).unwrap().is_within);
             }
         }
     }
