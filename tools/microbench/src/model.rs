@@ -14,6 +14,7 @@ use clscope_models::device::{Device, Level, SCHEMA, name};
 use clscope_models::{Evidence, Figure};
 
 mod joules;
+mod rounds;
 
 use joules::{energy_model, links, watts_of_links};
 
@@ -161,6 +162,17 @@ pub fn measure(cl: &Cl, effort: &Effort, watch: &mut dyn Watch) -> Result<Measur
     let mut results = vec![first];
     results.extend(second);
     let (mut device, energy_errors) = build_device(&results, cl, effort);
+    if plain.agree {
+        let suites = with.suites.iter().chain(&without.suites).cloned().collect::<Vec<_>>();
+        let mut again = |cases: Vec<String>| {
+            let sensors = Metering { off: true, ..Metering::default() };
+            let choice = Choice { suites: suites.clone(), cases, sensors };
+            let found = run::run(cl, &plain, &choice, watch)?;
+            let is_whole = !found.interrupted;
+            Ok(is_whole.then(|| build_device(std::slice::from_ref(&found), cl, effort).0))
+        };
+        rounds::settle(&mut device, &mut again)?;
+    }
     idle_states(cl, effort, watch, &mut device);
     Ok(Measured { device, results, energy_errors })
 }

@@ -118,6 +118,9 @@ pub struct Device {
     /// one that its sets were measured at.
     #[serde(skip)]
     pub held: Option<f64>,
+    /// Whether its compiler joins work-items is taken to be so, where what was measured leaves it open.
+    #[serde(skip)]
+    pub joins: Option<bool>,
     /// Nothing was measured: its parameters are those that devices of its kind typically have.
     #[serde(skip)]
     pub typical: bool,
@@ -298,9 +301,25 @@ impl Device {
     /// Whether the compiler of a CPU makes vectors of work-items whose code has loops: such code is
     /// then at least a quarter as fast as vectors that a kernel writes.
     pub fn joins_items(&self) -> bool {
+        self.joins.unwrap_or_else(|| self.joined_rate().is_some_and(|share| share.value >= 0.25))
+    }
+
+    /// The rate of work-items whose code has loops over that of vectors that a kernel writes; none of
+    /// a device of which either is not known.
+    fn joined_rate(&self) -> Option<Figure> {
         let best = ["fma", "mad"].map(|o| self.get(&name::rate(Precision::Single, o)).ok());
-        let best = best.into_iter().flatten().map(|f| f.value).fold(0.0, f64::max);
-        self.get(name::ITEMS_SINGLE).is_ok_and(|items| 8.0 * items.value >= best)
+        let best = best.into_iter().flatten().max_by(|a, b| a.value.total_cmp(&b.value))?;
+        // Two FLOP of each.
+        Some(self.get(name::ITEMS_SINGLE).ok()?.times(2.0).over(best))
+    }
+
+    /// The device with its compiler joining work-items, and without, where what was measured leaves
+    /// that open; else none.
+    pub(crate) fn joining_or_not(&self) -> Option<[Self; 2]> {
+        let is_open = |share: &Figure| share.low < 0.25 && 0.25 <= share.high;
+        self.joined_rate()
+            .filter(|share| self.is_cpu() && self.joins.is_none() && is_open(share))?;
+        Some([true, false].map(|joins| Self { joins: Some(joins), ..self.clone() }))
     }
 
     /// A parameter.
@@ -376,6 +395,26 @@ pub(crate) mod tests {
             device.keep_parameter(name, exact(value), unit, "test");
         }
         device
+    }
+
+    /// A device of which every parameter is known.
+    pub fn made(kind: &str, speed: &[f64]) -> Device {
+        let mut out = Device {
+            name: "Made".to_owned(),
+            kind: kind.to_owned(),
+            compute_units: 8,
+            lanes: (kind == "gpu").then_some(32),
+            ..Device::default()
+        };
+        let rates = ["fp16", "fp32", "fp64"]
+            .iter()
+            .flat_map(|p| ["fma", "add", "div"].map(|o| format!("rate.{p}.{o}")));
+        let names = name::ALL.iter().map(|n| (*n).to_owned()).chain(rates);
+        for (key, speed) in names.zip(speed.iter().cycle()) {
+            let unit = if key.starts_with("rate") { "Gop/s" } else { "" };
+            out.keep_parameter(&key, Figure::exact(*speed, Evidence::Measured), unit, "made");
+        }
+        out
     }
 
     #[test]

@@ -132,8 +132,16 @@ pub struct OnDevice {
     pub unmetered: Option<String>,
     /// Of kernels and transfers whose joules are known as a sum only.
     pub sums: Vec<Sum>,
-    /// What the trace holds of the device.
+    /// What the trace holds of the device, or its machine cannot give.
     pub held: BTreeSet<Measurement>,
+}
+
+impl OnDevice {
+    /// Takes note that the machine of the trace cannot make a measurement: it is not advised.
+    pub fn refuse(&mut self, what: Measurement) {
+        self.held.insert(what);
+        self.kernels.iter_mut().for_each(|kernel| _ = kernel.held.insert(what));
+    }
 }
 
 /// Items, 0 where they are not known, and items of a group where the application chose them.
@@ -188,6 +196,10 @@ fn counted_by(class: &counters::Class, kernel: &mut Kernel) {
     }
 }
 
+/// From so many times the mean on the longest launch differs from the others: as for joules of
+/// sampled launches (`tools/analysis/CONSTANTS.md`).
+const DIFFER: f64 = 1.25;
+
 /// Sizes of a kernel that are kept apart; more are one.
 const MOST_SIZES: usize = 4096;
 
@@ -219,13 +231,16 @@ pub fn by_device(view: &View<'_>) -> Result<Vec<OnDevice>, ReadingsError> {
     energy(view.energy()?, &mut out);
     if let Some(counters) = view.counters()? {
         for source in &counters.sources {
+            // Whoever read them need not know which of several devices they are of.
+            for on in out.values_mut() {
+                on.held.extend(measurement_of(&source.source));
+            }
             let Some(on) = out.get_mut(&source.device) else { continue };
             for class in source.classes.iter().filter(|c| c.kind == "kernel") {
                 if let Some(kernel) = on.kernels.iter_mut().find(|k| k.name == class.name) {
                     counted_by(class, kernel);
                 }
             }
-            on.held.extend(measurement_of(&source.source));
         }
     }
     gaps(view, &mut out);
@@ -272,10 +287,6 @@ fn held(view: &View<'_>, out: &mut BTreeMap<String, OnDevice>) {
             let own = kernel.name.split(" [").next().unwrap_or(&kernel.name);
             if changed.contains(own) {
                 kernel.held.insert(Measurement::Groups);
-            }
-            if view.has_mixes() && kernel.mix.is_none() && kernel.uncounted.is_none() {
-                let why = "`record --mix` captured no launch of it: `clscope mix` says why";
-                kernel.uncounted = Some(why.to_owned());
             }
         }
     }
@@ -372,6 +383,11 @@ fn kernels(
             });
         let shape = shapes.get(&(name.clone(), device.clone()));
         let first = shape.zip(time_ns).and_then(|(shape, mean)| shape.starts.first(mean, covered));
+        // What compilation took longer is no difference of the work.
+        let mean = first.map(|first| first.later_ns).or(time_ns).map(|mean| mean.value);
+        let ends = sums.time.min().zip(sums.time.max()).map(|(l, h)| (l as f64, h as f64));
+        let times_differ = ends.zip(mean).filter(|_| first.is_none());
+        let times_differ = times_differ.filter(|((_, most), mean)| *most > DIFFER * mean);
         let only = |of: fn(&Size) -> Option<u64>| {
             let mut all = shape?.seen.keys().map(of);
             let first = all.next()?;
@@ -386,6 +402,7 @@ fn kernels(
             total_ns: total.map(|t| t.value),
             time_ns,
             first,
+            times_differ: times_differ.map(|of| of.0),
             bias_ns: sums.span_bias().map(|(value, side)| {
                 Figure::new(value, value - side, value + side, Evidence::Measured)
             }),
@@ -484,6 +501,10 @@ fn count(kernel: &mut Kernel, rows: &[&KernelMix], texts: &mut Texts<'_, '_>) {
         let longest = counted.iter().filter_map(|row| row.longest_group).max();
         kernel.longest_group = longest.map(|n| n as f64 / mean).filter(|times| times.is_finite());
         (kernel.mix, kernel.footprint, kernel.in_place) = (Some(mix), footprint, in_place);
+        kernel.counted_launches = counted.iter().map(|r| r.counted).fold(0, u64::saturating_add);
+        let spread = counted.iter().filter_map(|r| r.spread);
+        let spread = spread.reduce(|(l, h), (least, most)| (l.min(least), h.max(most)));
+        kernel.spread = spread.filter(|(least, most)| least < most);
     }
     // What takes most leaves room for the fewest.
     let most = |of: &dyn Fn(&KernelMix) -> Option<u64>| rows.iter().filter_map(|r| of(r)).max();

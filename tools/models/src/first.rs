@@ -1,7 +1,7 @@
 //! First launches that take much longer than those after them: some runtimes compile or prepare a
 //! kernel when it is first launched, within its device time. A mean that holds that says little of
-//! what a change of the kernel would save. Owns the choice of which launches these are; refuses to
-//! leave any out of a total.
+//! what a change of the kernel would save. Owns the choice of which launches these are, and how far
+//! others confirm it; refuses to leave any out of a total.
 
 use crate::figure::Figure;
 use crate::kernel::First;
@@ -11,8 +11,8 @@ use std::collections::HashMap;
 const LONGER: f64 = 10.0;
 /// Share of all launches' time below which it is not worth a word.
 const LEAST_SHARE: f64 = 0.01;
-/// Launches after the first whose median is taken: one alone may be an outlier itself.
-const LEAST_LATER: usize = 2;
+/// Launches after the first that confirm each other: one alone may be an outlier itself.
+const CONFIRMED: usize = 2;
 /// Most of them that are looked at.
 const MOST_LATER: usize = 255;
 /// Most programs and geometries of a kernel that are looked at.
@@ -33,14 +33,16 @@ impl Start {
     /// What the first took beyond the others, where that is much.
     fn excess(&self) -> Option<f64> {
         let mut later = self.later.clone();
-        if later.len() < LEAST_LATER {
-            return None;
-        }
         later.sort_unstable();
         // Of an even number the upper one, so that half of the others are no longer.
         let median = *later.get(later.len() / 2)? as f64;
         let first = self.first? as f64;
         (first > LONGER * median).then_some(first - median)
+    }
+
+    /// Launches that were timed.
+    fn timed(&self) -> usize {
+        usize::from(self.first.is_some()) + self.later.len()
     }
 }
 
@@ -61,21 +63,32 @@ impl Starts {
         }
     }
 
-    /// What sets first launches apart, by the mean of all and how many that is of.
+    /// What sets first launches apart, by the mean of all and how many that is of. The only launch
+    /// of a kernel may be one as well.
     pub(crate) fn first(&self, mean: Figure, launches: f64) -> Option<First> {
-        let found: Vec<f64> = self.0.values().filter_map(Start::excess).collect();
-        let excess_ns: f64 = found.iter().sum();
-        if found.is_empty() || launches <= 0.0 || excess_ns < LEAST_SHARE * mean.value * launches {
+        if launches <= 1.0 && self.0.values().map(Start::timed).sum::<usize>() == 1 {
+            let excess_ns = Figure::new(0.0, 0.0, mean.high, mean.evidence);
+            let later_ns = Figure { low: 0.0, ..mean };
+            return Some(First { launches: 1, others: 0, excess_ns, later_ns });
+        }
+        let found = || self.0.values().filter_map(|start| Some((start, start.excess()?)));
+        let excess: f64 = found().map(|of| of.1).sum();
+        let others = found().map(|of| of.0.later.len()).min()?;
+        if launches <= 0.0 || excess < LEAST_SHARE * mean.value * launches {
             return None;
         }
-        let without = |ns: f64| (ns - excess_ns / launches).max(0.0);
+        // What one launch alone shows may be no excess at all.
+        let confirmed = found().filter(|of| of.0.later.len() >= CONFIRMED);
+        let confirmed: f64 = confirmed.map(|of| of.1).sum();
+        let without = |ns: f64, excess: f64| (ns - excess / launches).max(0.0);
         let later_ns = Figure {
-            value: without(mean.value),
-            low: without(mean.low),
-            high: without(mean.high),
+            value: without(mean.value, excess),
+            low: without(mean.low, excess),
+            high: without(mean.high, confirmed),
             ..mean
         };
-        Some(First { launches: found.len() as u64, excess_ns, later_ns })
+        let excess_ns = Figure::new(excess, confirmed, excess, mean.evidence);
+        Some(First { launches: found().count() as u64, others: others as u64, excess_ns, later_ns })
     }
 }
 
@@ -83,6 +96,7 @@ impl Starts {
 mod tests {
     use super::*;
     use crate::figure::Evidence;
+    use proptest::prelude::*;
 
     const COMPILED: Of = (0, 1, 1);
 
@@ -99,7 +113,8 @@ mod tests {
         // 25 ms of compilation in the mean of five launches of 3.4 us.
         let launches = [125_000_000, 3_400, 3_000, 3_400, 3_800].map(|ns| (COMPILED, ns));
         let first = of(&launches).unwrap();
-        assert_eq!((first.launches, first.excess_ns), (1, 124_996_600.0));
+        assert_eq!((first.launches, first.others, first.excess_ns.value), (1, 4, 124_996_600.0));
+        assert_eq!(first.excess_ns.low, first.excess_ns.high);
         assert!((first.later_ns.value - 3_400.0).abs() < 1.0, "{first:?}");
         assert_eq!(first.later_ns.evidence, Evidence::Measured);
         // The same launches in another order are a slow one among others.
@@ -111,7 +126,6 @@ mod tests {
     #[test]
     fn launches_that_vary_and_those_without_others_stay_in_the_mean() {
         assert_eq!(of(&[30_000, 3_400, 3_000, 3_800].map(|ns| (COMPILED, ns))), None);
-        assert_eq!(of(&[(COMPILED, 1_000_000), (COMPILED, 10)]), None, "of one nobody knows");
         // Nor is another size a first launch of this one.
         let sizes = [((0, 1, 1), 9_000_000), ((0, 1, 2), 10), ((0, 1, 3), 10), ((0, 1, 4), 10)];
         assert_eq!(of(&sizes), None);
@@ -126,7 +140,7 @@ mod tests {
         let one = [4_000_000, 1_000, 1_000].map(|ns| ((0, 1, 1), ns));
         let other = [6_000_000, 2_000, 2_000].map(|ns| ((0, 2, 1), ns));
         let first = of(&[one, other].concat()).unwrap();
-        assert_eq!((first.launches, first.excess_ns), (2, 9_997_000.0));
+        assert_eq!((first.launches, first.excess_ns.value), (2, 9_997_000.0));
         assert!((first.later_ns.value - 1_500.0).abs() < 1e-6, "{first:?}");
     }
 
@@ -137,5 +151,32 @@ mod tests {
             starts.add(COMPILED, ns);
         }
         assert_eq!(starts.first(Figure::exact(2_250_005.0, Evidence::Measured), 4.0), None);
+    }
+
+    proptest! {
+        /// What no other launch confirms has all between in its interval: of two launches that
+        /// differ much, and of one.
+        #[test]
+        fn what_no_other_launch_confirms_is_not_certain(
+            later in proptest::collection::vec(1u64..100, 0..5),
+            times in 1u64..100_000,
+        ) {
+            let first = later.iter().copied().max().unwrap_or(1) * times;
+            let all: Vec<(Of, u64)> =
+                std::iter::once(first).chain(later.iter().copied()).map(|ns| (COMPILED, ns)).collect();
+            let mean = all.iter().map(|(_, ns)| *ns as f64).sum::<f64>() / all.len() as f64;
+            let Some(found) = of(&all) else {
+                prop_assert!(!later.is_empty() && times <= 1000);
+                return Ok(());
+            };
+            prop_assert_eq!(found.others, later.len() as u64);
+            let Figure { low, value, high, .. } = found.later_ns;
+            prop_assert!(low <= value && value <= high && high <= mean, "{found:?}");
+            match later.len() {
+                0 => prop_assert!(low == 0.0 && high == mean),
+                1 => prop_assert!(value <= 2.0 * later[0] as f64 && high == mean, "{found:?}"),
+                _ => prop_assert!(low == high),
+            }
+        }
     }
 }

@@ -26,13 +26,16 @@ pub struct Resources {
 }
 
 /// First launches that took much longer than those after them, as where the runtime compiles a
-/// kernel when it is launched first.
+/// kernel when it is launched first, or the only launch, of which nobody knows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct First {
     /// How many: of each program and geometry one.
     pub launches: u64,
-    /// What they took beyond the median of those after them, all together, ns.
-    pub excess_ns: f64,
+    /// Launches behind each, at least: fewer than two confirm nothing.
+    pub others: u64,
+    /// What they took beyond the median of those after them, all together, ns: none of it at least
+    /// where fewer than two launches show that.
+    pub excess_ns: Figure,
     /// Mean time of all launches without that, ns.
     pub later_ns: Figure,
 }
@@ -69,6 +72,12 @@ pub struct Kernel {
     pub sizes: usize,
     /// Instructions, mean over launches where several were counted.
     pub mix: Option<Mix>,
+    /// Of its launches those that were counted.
+    pub counted_launches: u64,
+    /// Least and most instructions of the launches that were counted, where they differ.
+    pub spread: Option<(u64, u64)>,
+    /// Shortest and longest time of its launches, ns, where they differ by more than chance.
+    pub times_differ: Option<(f64, f64)>,
     /// Why there is no mix.
     pub uncounted: Option<String>,
     /// Floating-point operations as the user states them.
@@ -130,6 +139,26 @@ impl Kernel {
     /// Groups.
     pub fn groups(&self) -> Option<u64> {
         Some(self.items?.div_ceil(self.local.filter(|n| *n > 0)?))
+    }
+
+    /// Share of its launches of which nobody knows what they do: those that were not counted, where
+    /// launches differ in what was counted of them or in their times.
+    pub fn uncounted_share(&self) -> f64 {
+        let differ = self.spread.is_some() || self.times_differ.is_some();
+        let left = self.launches.saturating_sub(self.counted_launches);
+        match differ && self.mix.is_some() && self.launches > 0 {
+            true => left as f64 / self.launches as f64,
+            false => 0.0,
+        }
+    }
+
+    /// A count of the mean launch with what the others leave open: those that were not counted do
+    /// nothing at least, and at most nobody knows what.
+    pub fn of_all_launches(&self, count: Figure) -> Figure {
+        match self.uncounted_share() {
+            0.0 => count,
+            share => Figure { low: count.low * (1.0 - share), high: f64::INFINITY, ..count },
+        }
     }
 
     /// Whether a CPU takes its items one after another. Its compiler makes vectors of items that have
@@ -352,6 +381,42 @@ pub(crate) mod tests {
             mix.classes.insert(class, tally);
         }
         mix
+    }
+
+    /// Classes with FLOP, bytes and without either, as a launch of `n` items counts them.
+    pub fn counted(counts: &[u64], n: u64) -> Mix {
+        let each = Class::ALL.iter().filter(|c| **c != Class::Unknown).zip(counts);
+        let rows: Vec<(Class, u64, u64, u64)> = each
+            .filter(|(_, per_item)| **per_item > 0)
+            .map(|(class, per_item)| {
+                let threads = n * per_item;
+                let flop = match class.name() {
+                    name if name.ends_with("-fma") => 2 * threads,
+                    name if name.starts_with("fp") && !name.ends_with("other") => threads,
+                    _ => 0,
+                };
+                let flop = if class.precision().is_some() { flop } else { 0 };
+                let bytes = if class.memory().is_some() { 4 * threads } else { 0 };
+                (*class, threads, flop, bytes)
+            })
+            .collect();
+        mix(&rows)
+    }
+
+    /// Three launches of a mix, in groups of 64 items.
+    pub fn launched(mix: Mix, groups: u64, ns: f64) -> Kernel {
+        Kernel {
+            name: "made".to_owned(),
+            device: "Made".to_owned(),
+            launches: 3,
+            total_ns: Some(3.0 * ns),
+            time_ns: Some(Figure::exact(ns, Evidence::Measured)),
+            items: Some(64 * groups),
+            local: Some(64),
+            sizes: 1,
+            mix: Some(mix),
+            ..Kernel::default()
+        }
     }
 
     #[test]

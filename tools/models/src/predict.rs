@@ -4,18 +4,19 @@
 //! measurement nor a model stands behind a figure.
 
 use crate::device::{Device, name};
-use crate::energy;
 use crate::explain::{Sure, cause};
 use crate::figure::{Evidence, Figure, Missing};
 use crate::kernel::{Kernel, scaled};
 use crate::latency;
-use crate::roofline::{Bound, Bounds, Resource, bounds, dominant, likely};
+use crate::roofline::{Bounds, Resource, bounds, likely};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 mod groups;
+mod joules;
+mod time;
 
-use groups::{in_waves, in_whole_groups};
+use groups::in_waves;
 
 /// What is to be different.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -165,42 +166,23 @@ fn clocked(device: &Device, mhz: f64) -> Result<Device, Missing> {
     Ok(out)
 }
 
-/// Kernel, device, and bounds of the one on the other.
-type Modelled<'m> = (&'m Kernel, &'m Device, &'m Bounds);
-
-/// How times change from one launch to another: as the likely times without what launching costs,
-/// with the smallest and the largest change of any resource that matters in the interval.
-fn ratio(
-    (kernel, device, before): Modelled<'_>,
-    (of, after_device, after): Modelled<'_>,
-) -> Option<(Figure, Resource)> {
-    let (old, new) = (before.binding()?, after.binding()?);
-    let work = |kernel: &Kernel, device: &Device, bounds: &Bounds| {
-        let launch = bounds.by_resource(Resource::Launch).map_or(0.0, |b| b.ns.value);
-        Some(likely(kernel, device, bounds)?.value - launch).filter(|ns| *ns > 0.0)
+/// Logarithm of what a change multiplies, all together; infinite where a factor is not known.
+fn step(kernel: &Kernel, of: &Kernel, device: Option<&Device>, change: &Change<'_>) -> f64 {
+    let between = |old: Option<u64>, new: Option<u64>| match (old, new) {
+        (old, new) if old == new => 0.0,
+        (Some(old), Some(new)) => (new.max(1) as f64 / old.max(1) as f64).ln().abs(),
+        _ => f64::INFINITY,
     };
-    // Groups need not take alike: the change of whole ones is between none and all of it.
-    let shared_out = work(of, after_device, after)? / work(kernel, device, before)?;
-    let (before, after) =
-        (&in_whole_groups(kernel, device, before), &in_whole_groups(of, after_device, after));
-    let takes = work(of, after_device, after)?;
-    let value = takes / work(kernel, device, before)?;
-    let certain = new.ns.value / old.ns.value;
-    // At best, and at worst: a set that outgrows a cache is fetched from the next one.
-    let least = |b: &Bound| b.ns.value;
-    let most = |b: &Bound| b.most.map_or(b.ns.value, |most| most.value);
-    let ends: [&dyn Fn(&Bound) -> f64; 2] = [&least, &most];
-    let each = ends.into_iter().flat_map(|end| {
-        after.bounds.iter().filter_map(move |b| {
-            let (old, new) = (end(before.by_resource(b.resource)?), end(b));
-            // What is far below the likely time does not decide.
-            (new >= 0.2 * takes && old > 0.0).then(|| new / old)
-        })
+    let clock = change.clock_mhz.map_or(0.0, |mhz| {
+        let now = change.device.or(device).and_then(|d| d.get(name::CLOCK).ok());
+        now.map_or(f64::INFINITY, |now| (mhz / now.value).ln().abs())
     });
-    let (low, high) =
-        each.chain([certain, shared_out]).fold((value, value), |(l, h), r| (l.min(r), h.max(r)));
-    let dominant = dominant(of, after_device, after)?;
-    Some((Figure::new(value, low, high, Evidence::Modelled), dominant))
+    let other = change.device.is_some_and(|on| device != Some(on));
+    change.scale.map_or(0.0, |by| by.ln().abs())
+        + between(kernel.local, of.local)
+        + between(kernel.resources.local_bytes, of.resources.local_bytes)
+        + clock
+        + if other { f64::INFINITY } else { 0.0 }
 }
 
 /// Refuses groups that no launch of the kernel can have; says under which conditions others are
@@ -350,7 +332,7 @@ pub fn predict(
         ));
     }
     let warnings = change.local.map(|local| groups_of(kernel, local, after_device.as_ref()));
-    let warnings = warnings.transpose()?.unwrap_or_default();
+    let mut warnings = warnings.transpose()?.unwrap_or_default();
     let lanes = after_device.as_ref().or(device).and_then(|d| d.lanes).unwrap_or(1).max(1);
     let of = changed(kernel, change, u64::from(lanes));
     if let Some(bytes) = change.local_bytes {
@@ -360,32 +342,38 @@ pub fn predict(
             kernel.resources.local_bytes.map_or_else(String::new, |b| format!(" instead of {b}"))
         ));
     }
-    let overhead = device.and_then(|d| d.get(name::LAUNCH).ok());
-    let work = |t: Figure| overhead.map_or(t.value, |o| (t.value - o.value).max(0.05 * t.value));
-    let mut time = Figure { value: work(measured), ..measured };
-    (time.low, time.high) = (measured.low.min(time.value), measured.high);
     let modelled =
         device.zip(after_device.as_ref()).map(|(d, a)| (bounds(kernel, d), bounds(&of, a)));
-    let by_bounds = modelled.as_ref().and_then(|(before, after)| {
-        // A bound that is but the launch's own cost says nothing of work.
-        let says = |b: &Bounds| {
-            let of_work = |r: Resource| !matches!(r, Resource::Launch | Resource::Groups);
-            b.bounds.iter().any(|b| of_work(b.resource))
-        };
-        let (old, new) = (device?, after_device.as_ref()?);
-        (says(before) && says(after)).then(|| ratio((kernel, old, before), (&of, new, after)))?
-    });
-    match by_bounds {
-        Some((factor, resource)) => {
-            reasons.push(format!("by the bounds, work takes {:.3} times as long", factor.value));
-            let is_cpu = after_device.as_ref().is_some_and(Device::is_cpu);
-            time = time.product(factor).widened(if is_cpu { OF_CPU } else { 0.1 });
-            let atomics = modelled.as_ref().and_then(|(_, b)| b.by_resource(Resource::Atomics));
-            // Whether items meet at a word is another matter in each launch.
-            if let Some(b) = atomics.filter(|_| resource == Resource::Atomics) {
-                let most = b.most.map_or(b.ns.value, |most| most.value);
-                (time.low, time.high) = (time.low.min(b.ns.value), time.high.max(most));
+    let before = device.zip(modelled.as_ref()).map(|(d, (before, _))| (kernel, d, before));
+    let after = after_device.as_ref().zip(modelled.as_ref()).map(|(d, (_, after))| (&of, d, after));
+    if let Some(first) = kernel.first.filter(|first| first.others < 2) {
+        warnings.push(match first.others {
+            0 => "it was launched once: its time may include compilation".to_owned(),
+            _ => {
+                "only one launch behind the first shows its time: the first may include compilation"
+                    .to_owned()
             }
+        });
+    }
+    // Of the only launch the model says what it takes at least.
+    let least = before.filter(|_| measured.low <= 0.0).and_then(|(k, d, b)| likely(k, d, b));
+    let low = least.map_or(measured.low, |of| of.low.min(measured.value));
+    let measured = Figure { low, ..measured };
+    let work = time::separate_work(measured, before);
+    if work.high > 2.0 * work.low {
+        reasons.push(format!(
+            "launching takes much of the measured time: {:.1} to {:.1} us of it are work",
+            work.low * 1e-3,
+            work.high * 1e-3
+        ));
+    }
+    let step = step(kernel, &of, device, change);
+    let by_bounds =
+        before.zip(after).and_then(|(old, new)| time::compare_work(old, new, work, step));
+    let factor = match by_bounds {
+        Some((factor, _)) => {
+            reasons.push(format!("by the bounds, work takes {:.3} times as long", factor.value));
+            factor
         }
         // Of what does not grow only bounds tell what changes.
         None if moved || change.scale.is_none() => {
@@ -397,21 +385,26 @@ pub fn predict(
         None => {
             let by = change.scale.unwrap_or(1.0);
             reasons.push(format!("time grows with the work-items, by {by:.3}"));
-            // It may as well be latency that does not grow until the device is full.
-            let factor = Figure::new(by, by.min(1.0), by.max(1.0), Evidence::Modelled);
-            time = time.product(factor);
             missing.extend(kernel.counted().err());
             missing.extend(device.is_none().then(|| Missing::device(&kernel.device)));
+            // It may as well be latency that does not grow until the device is full.
+            Figure::new(by, by.min(1.0), by.max(1.0), Evidence::Modelled)
         }
-    }
+    };
+    let launching = before.zip(after).and_then(|((.., old), (.., new))| {
+        let of = |b: &Bounds| Some(b.by_resource(Resource::Launch)?.ns.value);
+        Some(of(new)? / of(old)?)
+    });
+    let mut ns = time::change_time(measured, work, factor, launching.unwrap_or(1.0));
     if let Some((before, after)) = &modelled {
         let start = |b: &Bounds| b.by_resource(Resource::Groups).map_or(0.0, |b| b.ns.value);
         let (old, new) = (start(before), start(after));
-        // Groups that do start take their time.
+        // Groups that do start take their time, of which the launch had no more than it took.
         if by_bounds.is_none() {
-            time = time.larger(Figure::exact(new, Evidence::Modelled));
+            let new = new * (measured.value / old.max(measured.value));
+            ns = ns.larger(Figure::exact(new, Evidence::Modelled));
         }
-        if (old >= STARTING * work(measured) || new >= STARTING * time.value)
+        if (old >= STARTING * work.value || new >= STARTING * ns.value)
             && let Some(groups) = of.groups()
         {
             reasons.push(format!(
@@ -436,9 +429,6 @@ pub fn predict(
         && old.warps != new.warps
     {
         reasons.push(format!("{} warps fit instead of {}", new.warps, old.warps));
-        let fewer = old.warps as f64 / new.warps as f64;
-        // Between no effect (throughput is the limit) and all of it (latency is).
-        time = Figure { low: time.low * fewer.min(1.0), high: time.high * fewer.max(1.0), ..time };
     }
     let first = |kernel: &Kernel, device: Option<&Device>| kernel.first_cache(device?);
     if let (Some(old), Some(new)) = (first(kernel, device), first(&of, after_device.as_ref()))
@@ -450,13 +440,6 @@ pub fn predict(
             old / 1024.0
         ));
     }
-    let after_overhead = after_device.as_ref().and_then(|d| d.get(name::LAUNCH).ok());
-    if overhead.is_some()
-        && let Some(o) = after_overhead
-    {
-        time = time.plus(o);
-    }
-    let ns = time.modelled();
     let decide = |of: &Kernel, on: Option<&Device>, took| Some(cause(of, on?, took).1);
     let before = decide(kernel, device, measured);
     let of_change = if is_recorded(kernel, &of, device, change) { &of } else { &uncounted(&of) };
@@ -468,8 +451,13 @@ pub fn predict(
         Some(limit) => format!("its limit stays {}", limit.name()),
         None => format!("its limit is {}", after.limit.name()),
     }));
-    let joules =
-        joules(kernel, &of, device, after_device.as_ref(), change, (measured, ns), &mut reasons);
+    let joules = joules::joules(
+        (kernel, &of),
+        (device, after_device.as_ref()),
+        change,
+        (measured, ns),
+        &mut reasons,
+    );
     let joules = joules.map_err(|why| missing.push(why)).ok();
     Ok(Prediction {
         kernel: kernel.name.clone(),
@@ -498,80 +486,8 @@ fn uncounted(of: &Kernel) -> Kernel {
     Kernel { busy: BTreeMap::new(), units_busy: None, dram_share: None, ..of.clone() }
 }
 
-/// How far times of a CPU's launches differ beside other programs.
-const OF_CPU: f64 = 0.2;
-
 /// Share of the time from which on starting groups is what a launch waits for.
 const STARTING: f64 = 0.8;
-
-/// The floor for the new time, and what is above it by the energy model of both, or by the work.
-fn joules(
-    kernel: &Kernel,
-    of: &Kernel,
-    device: Option<&Device>,
-    after: Option<&Device>,
-    change: &Change<'_>,
-    (before_ns, after_ns): (Figure, Figure),
-    reasons: &mut Vec<String>,
-) -> Result<Figure, Missing> {
-    let model = |d: Option<&Device>| d.and_then(|d| d.energy.clone());
-    // The run's floor is that of its own device.
-    let floor = |own: bool, d: Option<&Device>| {
-        let of_run = kernel.floor_watts.filter(|_| own).map(|w| w.value);
-        of_run.or_else(|| Some(model(d)?.floor_watts))
-    };
-    let own = change.device.is_none();
-    let by_model = |k: &Kernel, d: Option<&Device>, own: bool, ns: Figure| {
-        let seconds = ns.value * 1e-9;
-        let amounts = energy::of_launch(k, d?, seconds)?;
-        Some(model(d)?.joules(&amounts, seconds, floor(own, d)?).0)
-    };
-    let (old, new) =
-        (by_model(kernel, device, true, before_ns), by_model(of, after, own, after_ns));
-    let doubt = (after_ns.high / after_ns.value - 1.0).max(1.0 - after_ns.low / after_ns.value);
-    // No launch takes less than the floor does in the shortest time.
-    let least = floor(own, after).map_or(0.0, |watts| watts * after_ns.low * 1e-9);
-    let most = floor(own, after).map_or(0.0, |watts| watts * after_ns.high * 1e-9);
-    let above =
-        |of: Figure| Figure { low: of.low.max(least).min(of.value), high: of.high.max(most), ..of };
-    if change.clock_mhz.is_some() {
-        return Err(Missing::new(
-            "joules at another clock are not known, since voltage follows the clock",
-            "record at that clock",
-        ));
-    }
-    match (kernel.joules, old, new) {
-        (Some(measured), Some(old), Some(new)) if old.value > 0.0 => {
-            reasons.push("joules change as the energy model says".to_owned());
-            let factor = new.value / old.value;
-            Ok(above(measured.times(factor).modelled().widened(doubt.min(1.0))))
-        }
-        (None, _, Some(new)) => {
-            reasons.push("joules are the energy model's, without a measurement".to_owned());
-            Ok(above(new.widened(doubt.min(1.0))))
-        }
-        (Some(measured), ..) if change.device.is_none() => {
-            let floor = kernel.floor_watts.ok_or_else(|| {
-                Missing::new("idle power is not known", "record with idle time before and after")
-            })?;
-            let idle = floor.value * before_ns.value * 1e-9;
-            let dynamic = (measured.value - idle).max(0.0) * change.scale.unwrap_or(1.0);
-            let value = dynamic + floor.value * after_ns.value * 1e-9;
-            reasons.push("energy above idle grows with the work-items".to_owned());
-            let sides = measured.value / measured.low.max(1e-300) - 1.0;
-            let sides = sides.clamp(0.0, 1.0).hypot(doubt.min(1.0));
-            Ok(above(Figure::exact(value, Evidence::Modelled).widened(sides)))
-        }
-        _ => Err(match (&kernel.unmetered, model(after).is_some()) {
-            (_, true) => kernel.counted().err().unwrap_or_else(Missing::mix),
-            (Some(why), _) => Missing::new("joules of the kernel are not known", why.clone()),
-            _ => Missing::new(
-                "joules by class of instruction are not known",
-                "`clscope bench model` on a machine with a power sensor",
-            ),
-        }),
-    }
-}
 
 #[cfg(test)]
 mod tests;

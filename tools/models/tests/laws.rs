@@ -186,7 +186,7 @@ fn a_cause_is_named_whatever_is_known() {
         let found = explain::device(&on, device, ALL).kernels.remove(0);
         let (limit, sure) = (found.limit.expect("a cause"), found.sure.expect("how sure"));
         let is_counted = kernel.mix.is_some() || !kernel.busy.is_empty();
-        let is_open = sure != Sure::Certain && limit != Resource::Launch;
+        let is_open = found.sure != Some(Sure::Certain);
         assert_eq!(found.decide.is_some(), is_open, "{found:?}");
         assert!(is_counted || sure != Sure::Likely || found.next.is_some(), "{found:?}");
         // Without what competes only units that rest, and launches that do nothing, are certain.

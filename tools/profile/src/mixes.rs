@@ -10,6 +10,7 @@ use clscope_analysis::event::Event;
 use clscope_analysis::input::Definitions;
 use clscope_mix::{Class, Mix, Tally};
 use clscope_trace::defs;
+use clscope_trace::settings::SAMPLE;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -232,16 +233,67 @@ pub fn kernel_mixes(trace: &Trace<'_>) -> Vec<KernelMix> {
     }
     let mut out: Vec<KernelMix> = rows.into_values().collect();
     share_reasons(&mut out);
+    let reasons = why_not_captured(trace);
+    for row in out.iter_mut().filter(|row| row.counted == 0 && row.refused.is_empty()) {
+        row.refused.extend(reasons.get(&launched_as(row)).cloned());
+    }
     out.sort_by_key(|row| std::cmp::Reverse(row.launches));
+    out
+}
+
+/// Kernel, program and device of a row.
+type Of = (String, Program, String);
+
+fn launched_as(row: &KernelMix) -> Of {
+    (row.kernel.clone(), row.program.clone(), row.device.clone())
+}
+
+/// Whether launches of a process were counted, or were to be (`record --mix`).
+pub fn are_wanted(of: &Definitions) -> bool {
+    let asked = |s: &String| s.strip_prefix(SAMPLE) == Some("=1");
+    !of.mixes.is_empty() || of.process.settings.iter().any(asked)
+}
+
+/// Why no launch of a kernel could be counted that was to be: what the recorder said last, with the
+/// command that goes on trying where another launch may be captured.
+fn why_not_captured(trace: &Trace<'_>) -> BTreeMap<Of, String> {
+    let mut out = BTreeMap::new();
+    let wanted = trace.processes.iter().map(|p| &p.definitions).filter(|d| are_wanted(d));
+    for d in wanted {
+        let last: HashMap<(u32, u32), &defs::Capture> =
+            d.captures.iter().map(|c| ((c.kernel, c.queue), c)).collect();
+        for (id, kernel) in &d.kernels {
+            let name = &kernel.name;
+            let remedy =
+                format!("`clscope record --mix --capture {name}` tries until the application ends");
+            for queue in d.queues.values() {
+                // In a command buffer it has no queue.
+                let said = [queue.id, 0].iter().find_map(|queue| last.get(&(*id, *queue)));
+                let why = match said {
+                    Some(c) if c.again => format!("{}; {remedy}", c.refused),
+                    Some(c) if !c.refused.is_empty() => c.refused.clone(),
+                    Some(c) if !c.folder.is_empty() => {
+                        "it was captured and not counted yet: `clscope replay TRACE --mix`"
+                            .to_owned()
+                    }
+                    _ => format!("the run ended before a launch of it was captured; {remedy}"),
+                };
+                let of =
+                    (name.clone(), Program::of(d, *id), d.device_name(queue.device).into_owned());
+                // Of several kernels and queues what one was refused for says most.
+                if said.is_some() || !out.contains_key(&of) {
+                    out.insert(of, why);
+                }
+            }
+        }
+    }
     out
 }
 
 /// The recorder says once for a kernel why it is not counted, at whichever geometry was launched
 /// first: it holds for all of them of which no launch was counted.
 fn share_reasons(rows: &mut [KernelMix]) {
-    type Of = (String, Program, String);
-    let of =
-        |row: &KernelMix| -> Of { (row.kernel.clone(), row.program.clone(), row.device.clone()) };
+    let of = launched_as;
     let mut reasons: BTreeMap<Of, BTreeSet<String>> = BTreeMap::new();
     for row in rows.iter().filter(|row| !row.refused.is_empty()) {
         reasons.entry(of(row)).or_default().extend(row.refused.iter().cloned());
@@ -487,6 +539,8 @@ mod tests {
         p.define(refused.clone());
         p.define(defs::Mix { kernel: 5, device: 1, refused: "busy".to_owned(), ..refused });
         p.define(defs::Mix { kernel: 5, device: 1, global: vec![2048], ..counted(64, "a") });
+        let refused = "no room".to_owned();
+        p.define(defs::Capture { kernel: 6, queue: 2, refused, again: true, ..Default::default() });
         let rows = rows(&p);
         let of = |program: &str, global: u64| {
             let mut found = rows.iter().filter(|row| {
@@ -502,8 +556,21 @@ mod tests {
         assert_eq!(of("aaaaaaaaaaaa", 2048), (0, "it has no text".to_owned()));
         assert_eq!(of("bbbbbbbbbbbb", 1024), (0, "busy".to_owned()));
         assert_eq!(of("bbbbbbbbbbbb", 2048), (1, String::new()), "it was counted");
-        assert_eq!(of("bbbbbbbbbbbb, built with -D N=2", 2048), (0, String::new()));
+        let remedy = "`clscope record --mix --capture scale` tries until the application ends";
+        for global in [1024, 2048] {
+            let found = of("bbbbbbbbbbbb, built with -D N=2", global);
+            assert_eq!(found, (0, format!("no room; {remedy}")));
+        }
+        // Of a launch of which the recorder said nothing.
+        let matmul = rows.iter().find(|row| row.kernel == "matmul").unwrap();
+        let why = matmul.refused.first().unwrap();
+        assert!(
+            why.starts_with("the run ended before") && why.contains("--capture matmul`"),
+            "{why}"
+        );
         assert_eq!(rows.len(), 7, "{rows:?}");
+        // Nobody asked for counts.
+        assert!(self::rows(&several()).iter().all(|row| row.refused.is_empty()));
     }
 
     #[test]

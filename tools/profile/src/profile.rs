@@ -210,9 +210,9 @@ impl<'p> View<'p> {
         Grouping { by: self.options.by, sites: self.sites() }
     }
 
-    /// Whether instructions of any kernel were counted, or refused to be.
+    /// Whether instructions of any kernel were counted, or were to be.
     pub fn has_mixes(&self) -> bool {
-        self.trace.processes.iter().any(|p| !p.definitions.mixes.is_empty())
+        self.trace.processes.iter().any(|p| crate::mixes::are_wanted(&p.definitions))
     }
 
     /// Sums over all calls and commands.

@@ -153,11 +153,11 @@ fn render_kernel(of: &Explanatory, shared: &Shared<'_>, shown: Shown, out: &mut 
     head += &format!("  {}", count(of.launches, "launch", "launches"));
     if let Some(time) = of.time_ns {
         head += &match &of.first_launches {
-            Some(FirstLaunches { later_ns, launches, .. }) => {
+            Some(FirstLaunches { later_ns, launches, others: 1.., .. }) => {
                 let first = if *launches == 1 { "the first" } else { "first ones" };
                 format!(" of {} ({} with {first})", estimate(*later_ns), estimate(time))
             }
-            None => format!(" of {}", estimate(time)),
+            _ => format!(" of {}", estimate(time)),
         };
     }
     if let Some(share) = of.share {

@@ -15,6 +15,8 @@ const SLOTS: usize = 4;
 const SIZES: usize = 8;
 /// Times that a draw moves to a later round where the recorder's memory was in use.
 const MOVES: u32 = 16;
+/// Rounds among which a draw chooses are so many times fewer at first, where its class has no capture.
+const NEXT: usize = 4;
 /// Captures that fill places of samples: seconds at least, and share of the run's time.
 const FILL: (f64, f64) = (2.0, 0.05);
 /// Those of them whose class has another: seconds at least. The others of a class come as the run
@@ -400,7 +402,10 @@ impl Samples {
         }
         // Once to twice as long: no capture is tied to the moment when there is time again.
         let rounds = wait * (1.0 + self.random.unit()) * self.round as f64 / run;
-        let ahead = 1 + self.random.below(2 << draw.moves) as u64 + rounds as u64;
+        // What has no capture tries the next rounds first: it may not be launched often.
+        let has_none = wait <= 0.0 && of.held.iter().all(Option::is_none);
+        let spread = if has_none { ((1 << draw.moves) / NEXT).max(1) } else { 2 << draw.moves };
+        let ahead = 1 + self.random.below(spread) as u64 + rounds as u64;
         let round = self.round.saturating_add(ahead);
         let (slot, position, moves) = (draw.slot, draw.position, draw.moves + 1);
         of.moved.push(Moved { slot, position, round, moves });

@@ -327,3 +327,17 @@ fn captures_that_take_long_are_spread_over_the_run() {
     // One or two in each run.
     assert!(late >= 20, "{late} behind the first second");
 }
+
+/// A kernel that is launched a few times is captured as soon as the memory is free.
+#[test]
+fn what_has_no_capture_tries_the_next_rounds() {
+    for (seed, busy) in (0..64u64).flat_map(|seed| (0..4u64).map(move |busy| (seed, busy))) {
+        let mut all = Samples::new(seed, 1);
+        for round in 0..=busy {
+            let draw = all.launched(kernel_on(1), 1, 0.0).draw;
+            let draw = draw.unwrap_or_else(|| panic!("seed {seed}: none in round {round}"));
+            assert!(all.moved(&draw, 0.0, 0.0));
+            all.waited();
+        }
+    }
+}

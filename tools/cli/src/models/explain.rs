@@ -7,13 +7,13 @@ use crate::parameters::ParameterArgs;
 use crate::select::RowArgs;
 use anyhow::{Context, Result, bail};
 use clap::builder::NonEmptyStringValueParser;
-use clscope_models::explain::{self, Explained, Explanation, Options};
+use clscope_models::explain::{self, Explained, Explanation, Measurement, Options};
 use clscope_models::facts::{self, OnDevice};
 use clscope_models::split;
 use clscope_profile::energy::result::Energy;
 use clscope_profile::profile::{self, Profile, View};
 use clscope_text::explain as text;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Kernels below this share of the time are left out, unless they are asked for.
 const LEAST_SHARE: f64 = 0.01;
@@ -81,7 +81,7 @@ impl FactArgs {
     /// # Errors
     /// If a file of readings that the user named cannot be read, or nothing ran.
     pub fn devices(&self, view: &View<'_>) -> Result<Vec<OnDevice>> {
-        let mut devices = facts::by_device(view)?;
+        let mut devices = by_device(view)?;
         if devices.is_empty() {
             let report = view.times();
             if crate::report::refuse_unreadable(&report.issues) {
@@ -113,13 +113,32 @@ impl FactArgs {
     }
 }
 
+/// Devices with what ran on them, and what this machine cannot measure where the trace is of it.
+fn by_device(view: &View<'_>) -> Result<Vec<OnDevice>> {
+    let mut devices = facts::by_device(view)?;
+    let here = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let is_here = view.trace().processes.iter().all(|p| p.definitions.process.host == here.trim());
+    if is_here && !has_counters(Path::new("/sys/bus/event_source/devices")) {
+        devices.iter_mut().for_each(|on| on.refuse(Measurement::Perf));
+    }
+    Ok(devices)
+}
+
+/// Whether the kernel lists the counters of its processors among its sources of events: `cpu`,
+/// `cpu_core`, `armv8_pmuv3_0`. Virtual machines often have none.
+fn has_counters(sources: &Path) -> bool {
+    let names = std::fs::read_dir(sources).into_iter().flatten().flatten();
+    let mut names = names.map(|of| of.file_name().to_string_lossy().into_owned());
+    names.any(|name| name.starts_with("cpu") || name.starts_with("armv"))
+}
+
 /// What the models say of all kernels of a view, by the parameters that are kept or named.
 ///
 /// # Errors
 /// If a file of readings or parameters that the user named cannot be used.
 pub fn all(view: &View<'_>, parameters: &ParameterArgs) -> Result<Vec<Explained>> {
     let options = Options { least_share: 0.0, access_rates: false, wanted: &|_| true };
-    facts::by_device(view)?
+    by_device(view)?
         .iter()
         .map(|on| {
             let parameters = parameters.find(&on.model, &on.platform, &on.driver)?;

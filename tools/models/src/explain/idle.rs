@@ -40,12 +40,12 @@ pub(super) fn explain(of: &OnDevice, device: Option<&Device>) -> (Vec<Statement>
     out.push(Statement::new("gaps", Evidence::Measured, text));
     if short > 0.05 * all {
         let text = "commands enqueued ahead (no wait after each) would close the short gaps";
-        let saves = Figure::new(short * 1e9, 0.0, short * 1e9, Evidence::Measured);
+        let saves = Figure::new(short * 1e9, 0.0, short * 1e9, Evidence::Modelled);
         let over = Over::gaps(gaps - rests.len() as u64);
         levers.push(Lever {
             saves_joules: of.floor_watts.map(|w| {
-                let most = w.times(short);
-                Figure { low: 0.0, ..most }.modelled()
+                let most = w.times(short).high;
+                Figure::new(most, 0.0, most, Evidence::Modelled)
             }),
             ..Lever::new(over, Evidence::Measured, text).saving(Some(saves))
         });

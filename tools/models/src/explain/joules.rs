@@ -1,7 +1,7 @@
 //! Joules of one kernel in words: what was measured, what the energy model has, and what they are
 //! for. Refuses to judge the model by what is hardly known.
 
-use super::words::{doubt, joules, percent, time};
+use super::words::{Sentence, doubt, joules};
 use super::{Explanatory, Statement};
 use crate::device::Device;
 use crate::energy;
@@ -25,49 +25,40 @@ pub(super) fn explain(of: &Kernel, device: Option<&Device>, out: &mut Explanator
         }
     }
     if let Some(of_launch) = of.joules {
-        let mut text = format!("{} a launch{}", joules(of_launch.value), doubt(of_launch, joules));
+        let text = Sentence::default().joules("launch", of_launch).put(" a launch");
+        let mut text = text.put(&doubt(of_launch, joules));
         let is_share = of_launch.evidence == Evidence::Modelled;
         if is_share {
-            text += ", the energy model's share of a sum that was measured";
+            text = text.put(", the energy model's share of a sum that was measured");
         }
         if let (Some(floor), Some(seconds)) = (of.floor_watts, seconds) {
-            let least = floor.value * seconds;
+            let least = floor.times(seconds);
+            let idle =
+                |text: Sentence| text.put("idle power (").watts("idle power", floor).put(")");
             // Less by no more than the figure is open.
-            let is_all = (of_launch.value..=of_launch.high).contains(&least);
-            text += &if is_all {
-                format!(", about what idle power ({:.0} W) takes in its time", floor.value)
-            } else if least > of_launch.value {
-                format!(
-                    ", less than the {} that idle power ({:.0} W) takes in its time",
-                    joules(least),
-                    floor.value
-                )
+            let is_all = (of_launch.value..=of_launch.high).contains(&least.value);
+            text = if is_all {
+                idle(text.put(", about what ")).put(" takes in its time")
+            } else if least.value > of_launch.value {
+                let text = text.put(", less than the ").joules("idle power", least).put(" that ");
+                idle(text).put(" takes in its time")
             } else {
-                let share = percent(least / of_launch.value);
-                format!(", {share} of it idle power ({:.0} W)", floor.value)
+                idle(text.put(", ").share("idle power", least.over(of_launch)).put(" of it "))
             };
         }
         if let Some(modelled) = out.modelled_joules.filter(|_| !is_share) {
+            text = text.put("; the energy model has ").joules("energy model", modelled);
             let off = modelled.value / of_launch.value - 1.0;
             // What is hardly known judges no model.
-            let off = if half(of_launch) < VAGUE {
-                format!(" ({:+.0} %)", off * 100.0)
-            } else {
-                String::new()
-            };
-            text += &format!("; the energy model has {}{off}", joules(modelled.value));
+            if half(of_launch) < VAGUE {
+                text = text.put(&format!(" ({:+.0} %)", off * 100.0));
+            }
         }
         out.statements.push(Statement::new("joules", of_launch.evidence, text));
     } else if let Some(modelled) = out.modelled_joules {
-        out.statements.push(Statement::new(
-            "joules",
-            Evidence::Modelled,
-            format!(
-                "{} a launch{} by the energy model",
-                joules(modelled.value),
-                doubt(modelled, joules)
-            ),
-        ));
+        let text = Sentence::default().joules("energy model", modelled).put(" a launch");
+        let text = text.put(&doubt(modelled, joules)).put(" by the energy model");
+        out.statements.push(Statement::new("joules", Evidence::Modelled, text));
     }
     if of.joules.is_none() {
         let why = of.unmetered.clone();
@@ -75,15 +66,14 @@ pub(super) fn explain(of: &Kernel, device: Option<&Device>, out: &mut Explanator
             why.unwrap_or_else(|| "`clscope record --replay` repeats it by itself".to_owned());
         out.missing.push(Missing::new(super::NO_JOULES, why));
     }
-    let parts: Vec<String> = out
-        .joule_parts
-        .iter()
-        .filter(|p| p.share >= 0.02)
-        .take(6)
-        .map(|p| format!("{} {}", p.name, percent(p.share)))
-        .collect();
+    let large = out.joule_parts.iter().filter(|p| p.share >= 0.02).take(6);
+    let parts = large.map(|p| {
+        let share = Figure::exact(p.share, Evidence::Modelled);
+        Sentence::from(p.name.as_str()).put(" ").share(&p.name, share)
+    });
+    let parts = Sentence::list(parts, ", ");
     if !parts.is_empty() {
-        out.statements.push(Statement::new("joules", Evidence::Modelled, parts.join(", ")));
+        out.statements.push(Statement::new("joules", Evidence::Modelled, parts));
     }
 }
 
@@ -109,7 +99,7 @@ pub(super) fn access_rates(of: &Kernel, device: Option<&Device>, out: &mut Expla
         let model = device.energy.as_ref().map_or(0.0, |m| m.floor_watts);
         let floor = of.floor_watts.map_or(model, |w| w.value);
         let amounts = energy::of_launch(of, device, seconds).unwrap_or_default();
-        Ok((energy::access_rates(device, &amounts, seconds, floor)?, took.value))
+        Ok((energy::access_rates(device, &amounts, seconds, floor)?, took))
     })();
     let (found, took) = match found {
         Ok(found) => found,
@@ -120,25 +110,26 @@ pub(super) fn access_rates(of: &Kernel, device: Option<&Device>, out: &mut Expla
             return;
         }
     };
-    let parts: Vec<String> = found
-        .components
-        .iter()
-        .filter(|c| c.access_rate >= 0.02)
-        .take(6)
-        .map(|c| format!("{} {} of {:.0} W", c.name, percent(c.access_rate), c.max_watts))
-        .collect();
-    let left_out = if found.left_out.is_empty() {
-        String::new()
-    } else {
-        format!("; without a measured rate or joules, left out: {}", found.left_out.join(", "))
+    let large = found.components.iter().filter(|c| c.access_rate >= 0.02).take(6);
+    let modelled = |value| Figure::exact(value, Evidence::Modelled);
+    let parts = large.map(|c| {
+        let text = Sentence::from(c.name.as_str()).put(" ").share(&c.name, modelled(c.access_rate));
+        text.put(" of ").watts("at most", modelled(c.max_watts))
+    });
+    let text = Sentence::from("all cycles one after another take ")
+        .time("cycles", modelled(found.time_ns))
+        .put(" of ")
+        .time("launch", took)
+        .put(", at ")
+        .watts("above idle", modelled(found.runtime_watts))
+        .put(" above idle: ")
+        .join(Sentence::list(parts, ", "));
+    let text = match found.left_out.is_empty() {
+        true => text,
+        false => text
+            .put("; without a measured rate or joules, left out: ")
+            .put(&found.left_out.join(", ")),
     };
-    let text = format!(
-        "all cycles one after another take {} of {}, at {:.0} W above idle: {}{left_out}",
-        time(found.time_ns),
-        time(took),
-        found.runtime_watts,
-        parts.join(", ")
-    );
     out.statements.push(Statement::new("rates", Evidence::Modelled, text));
     out.access_rates = Some(found);
 }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::device::{Device, name};
 use crate::figure::{Evidence, Figure, Missing};
-use crate::kernel::Kernel;
+use crate::kernel::{First, Kernel};
 use crate::latency::Occupancy;
 use crate::roofline::{Bounds, Resource, bounds};
 use crate::waves;
@@ -29,14 +29,15 @@ pub(super) fn explain(
         time_ns: of.time_ns,
         first_launches: of.first.map(|first| FirstLaunches {
             launches: first.launches,
+            others: first.others,
             excess_ns: first.excess_ns,
             later_ns: first.later_ns,
         }),
         share,
         items: of.items,
         local: of.local,
-        flop: of.flop().ok(),
-        requested_bytes: of.requested().ok(),
+        flop: of.flop().ok().map(|n| of.of_all_launches(n)),
+        requested_bytes: of.requested().ok().map(|n| of.of_all_launches(n)),
         dram_bytes: of.dram_bytes,
         bounds: Vec::new(),
         modelled_time_ns: None,
@@ -57,6 +58,8 @@ pub(super) fn explain(
     let model = match (device, of.later_ns()) {
         (Some(device), Some(took)) => Some(verdict::explain(of, device, took, &mut out)),
         (device, None) => {
+            let timed = of.held.contains(&Measurement::Timing);
+            out.decide = (!timed).then(|| Measurement::Timing.sentence());
             out.missing.push(untimed(
                 of.held.contains(&Measurement::Timing),
                 "its launches were not timed",
@@ -120,6 +123,7 @@ fn does(of: &Kernel, out: &mut Explanatory) {
         let text = all.put(": ").join(Sentence::list(top, ", "));
         out.statements.push(Statement::new("does", Evidence::Counted, text));
     }
+    out.statements.extend(differing(of));
     if let Some(moved) = of.dram_bytes {
         let text = Sentence::from("measured: memory moved ").bytes("moved", moved);
         let text = match of.requested() {
@@ -141,6 +145,36 @@ fn does(of: &Kernel, out: &mut Explanatory) {
         out.statements.push(Statement::new("memory", Evidence::Measured, text));
     }
     out.statements.extend(busy(of));
+}
+
+/// How launches differ of which some were counted.
+fn differing(of: &Kernel) -> Option<Statement> {
+    if of.uncounted_share() <= 0.0 {
+        return None;
+    }
+    let text = Sentence::from("counted in ")
+        .whole("launches counted", of.counted_launches)
+        .put(" of ")
+        .whole("launches", of.launches)
+        .put(" launches; nobody knows what the others do, because launches differ");
+    let text = match of.spread {
+        Some((least, most)) => text
+            .put(": those counted from ")
+            .many("fewest instructions", Figure::counted(least), "instructions")
+            .put(" to ")
+            .many("most instructions", Figure::counted(most), "instructions"),
+        None => text,
+    };
+    let exact = |ns| Figure::exact(ns, Evidence::Measured);
+    let text = match of.times_differ {
+        Some((least, most)) => text
+            .put(", in time from ")
+            .time("shortest launch", exact(least))
+            .put(" to ")
+            .time("longest launch", exact(most)),
+        None => text,
+    };
+    Some(Statement::new("does", Evidence::Counted, text))
 }
 
 /// What counters say of units, in one sentence, the busiest first.
@@ -208,21 +242,34 @@ fn share_of(
     (most > 0.0).then(|| Figure::new(most, 0.0, most, Evidence::Modelled))
 }
 
+/// What first launches took that later ones do not; of the only launch, where nothing that was
+/// counted explains its time.
+fn first_launches(first: First, out: &Explanatory) -> Option<Sentence> {
+    if first.others == 0 {
+        let text = "launched once: its time may include compilation, which some runtimes do at the first launch; a second launch would show it";
+        return is_open(out).then(|| text.into());
+    }
+    let text = match first.launches {
+        1 => Sentence::from("the first launch"),
+        n => Sentence::default()
+            .whole("first launches", n)
+            .put(" first launches, of a program and size each,"),
+    };
+    let text = text
+        .put(" took ")
+        .time("excess", first.excess_ns)
+        .put(" longer than those after: runtimes may compile a kernel then; bounds and savings here are of ")
+        .time("later launches", first.later_ns)
+        .put(" a launch, without that");
+    Some(match first.others {
+        1 => text.put("; only one later launch shows that time"),
+        _ => text,
+    })
+}
+
 fn launch(of: &Kernel, device: Option<&Device>, out: &mut Explanatory) {
     let (Some(took), launches) = (of.later_ns(), of.launches) else { return };
-    if let Some(first) = of.first {
-        let text = match first.launches {
-            1 => Sentence::from("the first launch"),
-            n => Sentence::default()
-                .whole("first launches", n)
-                .put(" first launches, of a program and size each,"),
-        };
-        let text = text
-            .put(" took ")
-            .time("excess", Figure::exact(first.excess_ns, Evidence::Measured))
-            .put(" longer than those after: runtimes may compile a kernel then; bounds and savings here are of ")
-            .time("later launches", first.later_ns)
-            .put(" a launch, without that");
+    if let Some(text) = of.first.and_then(|first| first_launches(first, out)) {
         out.statements.push(Statement::new("launch", Evidence::Measured, text));
     }
     if let Some(bias) = of.bias_ns.filter(|b| b.value >= 0.1 * took.value) {

@@ -101,6 +101,7 @@ pub(super) fn deciding(of: &Kernel, device: &Device, limit: Resource) -> String 
         | Resource::FewGroups
         | Resource::UnevenGroups
         | Resource::IdleUnits
+        | Resource::Launch
         | Resource::Barriers => &[Groups, Gpm, Oa, Perf, Accesses],
         _ => &[Gpm, Oa, Perf, Accesses, Groups],
     };
@@ -113,6 +114,9 @@ pub(super) fn deciding(of: &Kernel, device: &Device, limit: Resource) -> String 
         }
         (_, Resource::Latency) => {
             "with two independent items of work in each work-item (in the source) it takes less than twice as long, if it waits".to_owned()
+        }
+        (_, Resource::Launch) => {
+            "with twice the work-items in each launch it takes less than twice as long, if launching is the limit".to_owned()
         }
         (_, limit) => {
             format!("with half of that work (in the source) it takes half as long, if {} is the limit", limit.name())

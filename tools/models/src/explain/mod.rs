@@ -32,7 +32,7 @@ pub use transfers::{HostMemory, Portion};
 pub use verdict::{Cause, cause};
 
 /// Name and version of this schema.
-pub const SCHEMA: &str = "clscope-explain/2";
+pub const SCHEMA: &str = "clscope-explain/3";
 
 /// Launches shorter than this may take less than launching and waiting, ns: where no empty kernel
 /// was measured on the device.
@@ -79,8 +79,7 @@ pub struct Statement {
     pub topic: &'static str,
     /// In words.
     pub text: String,
-    /// The numbers that the words say, in their order; those of `joules` and `rates` are fields of
-    /// the kernel.
+    /// The numbers that the words say, in their order.
     #[schemars(default)]
     pub numbers: Vec<Number>,
     /// On what it rests.
@@ -194,8 +193,9 @@ pub struct Explanatory {
     pub launches: u64,
     /// Mean time of one, first ones with them.
     pub time_ns: Option<Figure>,
-    /// First launches that took much longer than those after them; null where none did. Bounds,
-    /// savings and what is reached are then of the mean time without that.
+    /// First launches that took much longer than those after them, or the only launch, which may
+    /// include compilation; null where others confirm the first. Bounds, savings and what is reached
+    /// are then of the mean time without that.
     pub first_launches: Option<FirstLaunches>,
     /// Of the time of all kernels of the device.
     pub share: Option<f64>,
@@ -225,7 +225,8 @@ pub struct Explanatory {
     #[schemars(default)]
     pub next: Option<Nearest>,
     /// What would decide where the verdict is not certain: the measurement that the trace does not
-    /// hold, or a change of the kernel where it holds all that could. Null of launching.
+    /// hold and its machine can give, or a change of the kernel where there is none. Null where the
+    /// verdict is certain, or the runtime gave no times.
     #[schemars(default)]
     pub decide: Option<String>,
     /// Joules of a launch.
@@ -272,13 +273,17 @@ pub struct Nearest {
     pub most_share: f64,
 }
 
-/// First launches of a program and geometry that took much longer than those after them.
+/// First launches of a program and geometry that took much longer than those after them, or the
+/// only launch.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct FirstLaunches {
     /// How many.
     pub launches: u64,
-    /// What they took beyond the median of those after them, all together.
-    pub excess_ns: f64,
+    /// Launches behind each, at least: fewer than two confirm no time.
+    pub others: u64,
+    /// What they took beyond the median of those after them, all together; none of it at least where
+    /// fewer than two launches show that.
+    pub excess_ns: Figure,
     /// Mean time of all launches without that.
     pub later_ns: Figure,
 }

@@ -10,7 +10,9 @@ use super::{Explanatory, Lever, Nearest, Over, Statement, Sure};
 use crate::device::Device;
 use crate::figure::{Evidence, Figure};
 use crate::kernel::Kernel;
-use crate::roofline::{ABOVE, Bound, Bounds, LONG, Resource, bounds, likely, moving, units_used};
+use crate::roofline::{
+    ABOVE, Bound, Bounds, Family, LONG, Resource, bounds, likely, moving, units_used,
+};
 
 /// From this share of the time on, a resource is what the time is spent on.
 const NEAR: f64 = 0.7;
@@ -78,6 +80,20 @@ impl Candidate {
         counts && (NEAR..=ABOVE).contains(&self.least.value)
     }
 
+    /// Even the least that it needs is longer than the launch by more than times of its family are
+    /// off: its ceiling is wrong, or less was done than was counted. What is only typical ranks all
+    /// the same.
+    fn is_impossible(&self, device: &Device) -> bool {
+        let (shortest, _) = Family::of(device, self.resource).spread();
+        !self.assumed && !self.may_be_merged() && shortest * self.least.low > ABOVE
+    }
+
+    /// Compilers leave some of it out, nobody knows how much.
+    fn may_be_merged(&self) -> bool {
+        use Resource as R;
+        matches!(self.resource, R::Integer | R::IntegerMultiply | R::Issue | R::Conversion)
+    }
+
     /// How well it explains the time, between 0 and 1.
     fn score(&self) -> f64 {
         match (self.least.value, self.most.value) {
@@ -101,7 +117,7 @@ impl Candidate {
         match self.least.value {
             // What is asked for and does not fit into the time came from caches.
             share if share > ABOVE && self.resource == Resource::MemoryIfMissed => {
-                "all of the time, and caches served a part".into()
+                "all of the time and more: caches served a part, or its ceiling is too low".into()
             }
             share if share > ABOVE => {
                 "all of the time by its ceiling, which is too low, or the compiler merged some"
@@ -252,7 +268,7 @@ fn judge(of: &Kernel, device: &Device, took: Figure) -> (Bounds, Cause, Vec<Stat
     let worked = Figure { value: worked.value.max(1.0), ..worked };
     // Launching comes before the work, but of a launch that is hardly more.
     let work = beyond_launch(worked, Some(device)).max(0.5 * worked.value);
-    let all = candidates(of, device, &model, worked);
+    let all = possible(candidates(of, device, &model, worked), device);
     let enough = NEAR * work / worked.value;
     // Nor is it the limit where one resource takes more.
     let most = all.iter().filter(|c| c.resource != Resource::Groups).map(Candidate::score);
@@ -268,10 +284,16 @@ fn judge(of: &Kernel, device: &Device, took: Figure) -> (Bounds, Cause, Vec<Stat
     });
     let found = launching(empty, LAUNCHING, device)
         .or_else(|| too_few(of, device, &all))
-        .or_else(|| near(of, &all))
+        .or_else(|| near(of, device, &all))
         .or_else(|| launching(empty, 0.0, device))
         .or_else(|| best(&all, enough, launch, device))
         .unwrap_or_else(|| unknown(of, device));
+    let found = match open_launches(of).filter(|_| found.sure == Sure::Certain) {
+        Some(condition) => {
+            Verdict { sure: Sure::Conditional, text: found.text.put(condition), ..found }
+        }
+        None => found,
+    };
     let found = {
         let next = next_to(found.limit, &all, launch);
         // Of what was not counted the usual causes are nearer than what starting takes.
@@ -299,6 +321,25 @@ fn judge(of: &Kernel, device: &Device, took: Figure) -> (Bounds, Cause, Vec<Stat
         }
     };
     (model, found, refuted)
+}
+
+/// Those that can be the cause, where any of them explains a part of the time; else all.
+fn possible(all: Vec<Candidate>, device: &Device) -> Vec<Candidate> {
+    let may_be = |c: &Candidate| !c.is_impossible(device);
+    let explains = |c: &Candidate| c.resource != Resource::Groups && c.score() >= FAR;
+    match all.iter().any(|c| may_be(c) && explains(c)) {
+        true => all.into_iter().filter(may_be).collect(),
+        false => all,
+    }
+}
+
+/// The condition under which what holds for the launches that were seen holds for all of them.
+fn open_launches(of: &Kernel) -> Option<&'static str> {
+    match of.first {
+        Some(first) if first.others == 1 => Some(", if the first launch alone was compiled"),
+        _ if of.uncounted_share() > 0.0 => Some(", if launches that were not counted do as much"),
+        _ => None,
+    }
 }
 
 /// What explains the time best beside the limit. Starting groups goes on beside the work, and
@@ -352,7 +393,7 @@ pub(super) fn explain(of: &Kernel, device: &Device, took: Figure, out: &mut Expl
     (out.limit, out.sure) = (Some(cause.limit), Some(cause.sure));
     (out.reached, out.next) = (cause.reached, cause.next);
     out.statements.push(Statement::new("verdict", Evidence::Modelled, cause.text));
-    if cause.sure != Sure::Certain && cause.limit != Resource::Launch {
+    if cause.sure != Sure::Certain {
         out.decide = Some(deciding(of, device, cause.limit));
     }
     let work = beyond_launch(of.work_of(took), Some(device));
@@ -418,7 +459,7 @@ fn is_counted(of: &Kernel) -> bool {
 }
 
 /// The resource whose bound comes within 70 % of the time.
-fn near(of: &Kernel, all: &[Candidate]) -> Option<Verdict> {
+fn near(of: &Kernel, device: &Device, all: &[Candidate]) -> Option<Verdict> {
     let near = || all.iter().filter(|c| c.is_near());
     let by_least = |a: &&Candidate, b: &&Candidate| a.least.value.total_cmp(&b.least.value);
     let most = near().max_by(by_least)?;
@@ -445,14 +486,14 @@ fn near(of: &Kernel, all: &[Candidate]) -> Option<Verdict> {
             bound.put(resource.name()).put(": at ").share("share", share).put(" of its ceiling")
         }
         (resource, false) => {
-            // Where nothing is left open it holds under no condition.
-            let condition = match resource.condition() {
-                Some(of) => (resource.worst().is_none() || it.is_wide()).then_some(of),
-                None => Some("if the compiler does all that is counted"),
-            };
+            // Where nothing is left open only the compiler may do less.
+            let open = resource.condition().filter(|_| resource.worst().is_none() || it.is_wide());
+            let condition = open.unwrap_or(match device.is_cpu() {
+                true => "if the compiler joins no work-items",
+                false => "if the compiler does all that is counted",
+            });
             let text = bound.put(resource.name()).put(": ").share("share", share);
-            let text = text.put(" of the time");
-            condition.map_or_else(|| text.clone(), |c| text.clone().put(", ").put(c))
+            text.put(" of the time, ").put(condition)
         }
     };
     // Units without work do nothing else.

@@ -1,70 +1,27 @@
 //! Laws of verdicts over generated kernels and devices.
 
 use super::super::{Options, Resource, Sure, device as explain_device};
-use crate::device::{Device, name};
+use crate::device::name;
+use crate::device::tests::made as device;
 use crate::facts::OnDevice;
 use crate::figure::{Evidence, Figure};
 use crate::kernel::Kernel;
-use crate::kernel::tests::mix;
-use crate::roofline::{bounds, ceiling_of};
-use clscope_mix::{Class, Mix};
+use crate::kernel::tests::{counted, launched};
+use crate::roofline::{Family, bounds, ceiling_of};
+use clscope_mix::Class;
 use proptest::prelude::*;
 
 const ALL: Options<'static> = Options { least_share: 0.0, access_rates: false, wanted: &|_| true };
 
-/// Classes with FLOP, bytes and without either, as a launch of `n` items counts them.
-fn counted(counts: &[u64], n: u64) -> Mix {
-    let each = Class::ALL.iter().filter(|c| **c != Class::Unknown).zip(counts);
-    let rows: Vec<(Class, u64, u64, u64)> = each
-        .filter(|(_, per_item)| **per_item > 0)
-        .map(|(class, per_item)| {
-            let threads = n * per_item;
-            let flop = match class.name() {
-                name if name.ends_with("-fma") => 2 * threads,
-                name if name.starts_with("fp") && !name.ends_with("other") => threads,
-                _ => 0,
-            };
-            let flop = if class.precision().is_some() { flop } else { 0 };
-            let bytes = if class.memory().is_some() { 4 * threads } else { 0 };
-            (*class, threads, flop, bytes)
-        })
-        .collect();
-    mix(&rows)
-}
-
-/// A device of which every parameter is known.
-fn device(kind: &str, speed: &[f64]) -> Device {
-    let mut out = Device {
-        name: "Made".to_owned(),
-        kind: kind.to_owned(),
-        compute_units: 8,
-        lanes: (kind == "gpu").then_some(32),
-        ..Device::default()
-    };
-    let rates = ["fp16", "fp32", "fp64"]
-        .iter()
-        .flat_map(|p| ["fma", "add", "div"].map(|o| format!("rate.{p}.{o}")));
-    let names = name::ALL.iter().map(|n| (*n).to_owned()).chain(rates);
-    for (key, speed) in names.zip(speed.iter().cycle()) {
-        let unit = if key.starts_with("rate") { "Gop/s" } else { "" };
-        out.keep_parameter(&key, Figure::exact(*speed, Evidence::Measured), unit, "made");
-    }
-    out
-}
-
-fn launched(mix: Mix, groups: u64, ns: f64) -> Kernel {
-    Kernel {
-        name: "made".to_owned(),
-        device: "Made".to_owned(),
-        launches: 3,
-        total_ns: Some(3.0 * ns),
-        time_ns: Some(Figure::exact(ns, Evidence::Measured)),
-        items: Some(64 * groups),
-        local: Some(64),
-        sizes: 1,
-        mix: Some(mix),
-        ..Kernel::default()
-    }
+/// Its least is no figure of a throughput.
+fn is_waiting(limit: Resource) -> bool {
+    use Resource as R;
+    let merged = matches!(limit, R::IntegerMultiply | R::Issue | R::Conversion);
+    merged
+        || matches!(
+            limit,
+            R::Latency | R::UnevenGroups | R::FewGroups | R::MemoryIfMissed | R::Integer
+        )
 }
 
 proptest! {
@@ -80,17 +37,38 @@ proptest! {
     ) {
         prop_assume!(counts.iter().any(|c| *c > 0));
         let device = device(if is_gpu { "gpu" } else { "cpu" }, &speed);
-        let kernel = launched(counted(&counts, 64 * groups), groups, ns);
+        let joules = Figure::new(ns * 1e-8, ns * 0.9e-8, ns * 1.2e-8, Evidence::Measured);
+        let kernel = Kernel {
+            joules: Some(joules),
+            floor_watts: Some(Figure::exact(speed[0], Evidence::Measured)),
+            ..launched(counted(&counts, 64 * groups), groups, ns)
+        };
         let on = OnDevice { name: "Made".to_owned(), kernels: vec![kernel.clone()], ..OnDevice::default() };
         let found = &explain_device(&on, Some(&device), ALL).kernels[0];
         let limit = found.limit.expect("a cause");
         prop_assert!(found.sure.is_some());
-        prop_assert_eq!(found.sure != Some(Sure::Certain) && limit != Resource::Launch, found.decide.is_some());
+        prop_assert_eq!(found.sure != Some(Sure::Certain), found.decide.is_some());
         prop_assert!(found.reached.is_none_or(|r| (0.0..=1.0).contains(&r)), "{found:?}");
         prop_assert!(found.next.is_none_or(|n| (0.0..=1.0).contains(&n.share) && n.resource != limit));
         let verdict = found.statements.iter().find(|s| s.topic == "verdict").unwrap();
         let shares = verdict.text.split(" %").filter_map(|t| t.rsplit(' ').next()?.parse::<f64>().ok());
         prop_assert!(shares.into_iter().all(|p| p <= 100.0), "{}", verdict.text);
+        // What holds under a condition says it.
+        let is_said = [", if ", "; nothing else"].iter().any(|c| verdict.text.contains(c));
+        prop_assert!(found.sure != Some(Sure::Conditional) || is_said, "{}", verdict.text);
+        // What surely takes longer than the launch is no cause while another explains a part of it.
+        let of = |r: Resource| found.bounds.iter().find(|b| b.resource == r);
+        let off = |r: Resource| ns / Family::of(&device, r).spread().0;
+        if of(limit).is_some_and(|b| b.ns.low > 1.03 * off(limit)) && limit != Resource::Launch {
+            let is_longer = |r: Resource| of(r).is_some_and(|b| b.ns.low > 1.02 * off(r));
+            let starts = |r: Resource| matches!(r, Resource::Groups | Resource::Launch);
+            let may_be = found.next.filter(|n| !is_longer(n.resource) && !starts(n.resource));
+            prop_assert!(may_be.is_none_or(|n| n.share < 0.1) || is_waiting(limit), "{}", verdict.text);
+        }
+        // Each number of a sentence is a value, too.
+        for said in found.statements.iter().filter(|s| s.topic == "joules") {
+            prop_assert!(!said.numbers.is_empty(), "{said:?}");
+        }
         // The cause is one of what the kernel does.
         let mix = kernel.mix.as_ref().unwrap();
         let theirs = |r: Resource| mix.classes.keys().any(|c| ceiling_of(*c).is_some_and(|c| c.resource == r));

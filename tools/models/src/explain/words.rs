@@ -48,7 +48,7 @@ impl Sentence {
     }
 
     /// A number as `text` shows it.
-    fn keep(mut self, name: &'static str, unit: &'static str, value: Figure, text: &str) -> Self {
+    fn keep(mut self, name: &str, unit: &'static str, value: Figure, text: &str) -> Self {
         self.text.push_str(text);
         self.numbers.push(Number { name: name.to_owned(), unit, value });
         self
@@ -60,7 +60,7 @@ impl Sentence {
     }
 
     /// A share of something, in percent.
-    pub(super) fn share(self, name: &'static str, of: Figure) -> Self {
+    pub(super) fn share(self, name: &str, of: Figure) -> Self {
         self.keep(name, "share", of, &percent(of.value))
     }
 

@@ -1,10 +1,11 @@
 //! What is predicted of kernels and devices whose figures are written here.
 
 use super::*;
-use crate::device::tests::round;
+use crate::device::tests::{made, round};
 use crate::kernel::Resources;
-use crate::kernel::tests::mix;
+use crate::kernel::tests::{counted, launched, mix};
 use clscope_mix::Class;
+use proptest::prelude::*;
 
 fn kernel() -> Kernel {
     Kernel {
@@ -323,4 +324,75 @@ fn a_fuller_last_wave_is_faster() {
     let p = predict(&kernel, Some(&round()), &change).unwrap();
     assert!(p.ns.low <= p.ns.value && p.ns.value <= p.ns.high, "{p:?}");
     assert!(p.reasons.iter().any(|r| r.contains("last wave")), "{p:?}");
+}
+
+fn classes() -> impl Strategy<Value = Vec<u64>> {
+    proptest::collection::vec(prop_oneof![3 => Just(0u64), 1 => 1u64..64], Class::ALL.len() - 1)
+}
+
+proptest! {
+    /// What is not changed takes what was measured, and the less is changed the nearer both ends
+    /// come to the measured ones, however short the launch is beside launching.
+    #[test]
+    fn no_change_is_what_was_measured(
+        counts in classes(),
+        groups in 1u64..4096,
+        ns in 10f64..1e9,
+        doubt in 0f64..0.3,
+        speed in proptest::collection::vec(0.5f64..5e3, 40),
+        is_gpu in any::<bool>(),
+        watts in 1f64..500.0,
+        power in 1f64..3.0,
+    ) {
+        let device = made(if is_gpu { "gpu" } else { "cpu" }, &speed);
+        let took = Figure::new(ns, ns * (1.0 - doubt), ns * (1.0 + doubt), Evidence::Measured);
+        let joules = watts * power * ns * 1e-9;
+        let kernel = Kernel {
+            time_ns: Some(took),
+            joules: Some(Figure::new(joules, 0.9 * joules, 1.2 * joules, Evidence::Measured)),
+            floor_watts: Some(Figure::exact(watts, Evidence::Measured)),
+            ..launched(counted(&counts, 64 * groups), groups, ns)
+        };
+        let near = |a: f64, b: f64, within: f64| (a - b).abs() <= within * b.abs();
+        for on in [None, Some(&device)] {
+            let to = |scale| predict(&kernel, on, &Change { scale: Some(scale), ..Change::default() }).unwrap();
+            let same = to(1.0);
+            prop_assert!(near(same.ns.value, ns, 1e-9), "{same:?}");
+            prop_assert!(near(same.ns.low, took.low, 1e-9) && near(same.ns.high, took.high, 1e-9), "{same:?}");
+            let had = same.joules.unwrap();
+            prop_assert!(near(had.value, joules, 1e-6) && near(had.high, 1.2 * joules, 1e-6), "{had:?}");
+            for by in [0.001, 0.5, 1.0001, 1.5, 2.0, 1000.0] {
+                let of = to(by).ns;
+                prop_assert!(0.0 <= of.low && of.low <= of.value && of.value <= of.high, "{by}: {of:?}");
+                prop_assert!(of.high.is_finite(), "{by}: {of:?}");
+            }
+        }
+        let local = Change { local: Some(64), ..Change::default() };
+        if let Ok(same) = predict(&kernel, Some(&device), &local) {
+            prop_assert!(near(same.ns.low, took.low, 1e-9) && near(same.ns.high, took.high, 1e-9), "{same:?}");
+        }
+        let on = Change { device: Some(&device), ..Change::default() };
+        if let Ok(same) = predict(&kernel, Some(&device), &on) {
+            prop_assert!(near(same.ns.low, took.low, 1e-9) && near(same.ns.high, took.high, 1e-9), "{same:?}");
+        }
+    }
+
+    /// Both ends are of the one model: where all that a launch does is known and the device is
+    /// full, work that grows a thousandfold grows at both ends, however much of the launch was
+    /// launching.
+    #[test]
+    fn both_ends_grow_with_the_work(
+        counts in classes(),
+        ns in 10f64..1e9,
+        speed in proptest::collection::vec(0.5f64..5e3, 40),
+        is_gpu in any::<bool>(),
+    ) {
+        prop_assume!(counts.iter().any(|c| *c > 0));
+        let device = made(if is_gpu { "gpu" } else { "cpu" }, &speed);
+        let kernel = launched(counted(&counts, 64 << 20), 1 << 20, ns);
+        let to = |scale| predict(&kernel, Some(&device), &Change { scale: Some(scale), ..Change::default() }).unwrap();
+        prop_assume!(to(2.0).reasons.iter().any(|r| r.contains("by the bounds")));
+        let (large, larger) = (to(1e3).ns, to(1e6).ns);
+        prop_assert!(larger.low > 100.0 * large.low, "{large:?} {larger:?}");
+    }
 }

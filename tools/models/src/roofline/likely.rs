@@ -1,7 +1,7 @@
 //! The time that a launch is likely to take, by all of its bounds: how far resources overlap, and
 //! what memory is likely to move. Refuses a time where no bytes are known.
 
-use super::{Bounds, Resource};
+use super::{Bounds, Resource, bounds};
 use crate::device::{Device, name};
 use crate::figure::{Evidence, Figure};
 use crate::kernel::Kernel;
@@ -135,6 +135,12 @@ pub fn likely(kernel: &Kernel, device: &Device, of: &Bounds) -> Option<Figure> {
     let range = of.by_resource(most).and_then(|b| Some((b, b.most?.value)));
     if let Some((bound, most)) = range.filter(|(b, most)| b.is_open(*most)) {
         (low, high) = (low.min(bound.ns.value + launch), high.max(most + launch));
+    }
+    // Where it is open whether a CPU's compiler joins items, both may be.
+    for either in device.joining_or_not().into_iter().flatten() {
+        if let Some(time) = likely(kernel, &either, &bounds(kernel, &either)) {
+            (low, high) = (low.min(time.low), high.max(time.high));
+        }
     }
     let low = low.max(certain).max(least).min(value);
     Some(Figure::new(value, low, high, Evidence::Modelled))
