@@ -564,8 +564,15 @@ fn readings_that_decide_about_a_kernel_are_shown() {
     {
         assert!(page.contains(part), "{part}");
     }
-    // A kernel that there is not: which there are.
+    // Every row has its reasons.
+    for class in plain["classes"].as_array().unwrap() {
+        let device = energy_of(&stage, &["--explain-energy", class["name"].as_str().unwrap()]);
+        assert_eq!(device["explained"]["kernel"], class["name"]);
+    }
+    // One that there is not: which there are.
     let wrong = stage.clscope(["report", "t.clscope", "--explain-energy", "no_such"]).run();
     assert_eq!(wrong.status.code(), Some(1), "{}", wrong.stdout);
-    assert!(wrong.stderr.contains("no kernel of that name") && wrong.stderr.contains(name));
+    assert!(
+        wrong.stderr.contains("no kernel or transfer of that name") && wrong.stderr.contains(name)
+    );
 }

@@ -197,10 +197,10 @@ proptest! {
     /// An idle state is another than that between launches beyond chance, unless that one is not
     /// known well enough to say so; and what is between launches stays in its interval.
     #[test]
-    fn an_idle_state_has_evidence(between in 110.0f64..135.0, more in 0.97f64..1.06) {
+    fn an_idle_state_has_evidence(between in 110.0f64..135.0, more in 1.0f64..1.06) {
         let out = paced(between, between * more);
         let first = out.floors[0].watts.unwrap();
-        let step = 0.01 * between;
+        let step = 0.02 * between;
         prop_assert!(first.low - step < between && between < first.high + step, "{first:?}");
         for other in &out.floors[1..] {
             let watts = other.watts.unwrap();
@@ -573,4 +573,21 @@ fn repetitions_of_other_arguments_make_no_row_worse() {
     assert!(of(&with).half() <= of(&alone).half() * 1.1, "{:?} {:?}", of(&with), of(&alone));
     assert!(with.classes[0].is_precise());
     assert!(with.notes.iter().any(|n| n.contains("much shorter or longer")), "{:?}", with.notes);
+}
+
+/// What the fit makes of each window in which the kernel ran alone, beside what was measured.
+#[test]
+fn windows_alone_are_predicted_by_the_fit() {
+    let (device, power) = repeated();
+    let options = Options { explain: Some("k".into()), ..Options::default() };
+    let (trace, readings) = (Trace::open(Vec::new()), Readings::default());
+    let out = measure(&trace, &device, &power, &readings, &Elsewhere::default(), &options);
+    let explained = out.explained.unwrap();
+    assert_eq!(explained.windows.len(), 16);
+    for window in explained.windows {
+        let (joules, predicted) =
+            (window.joules_per_launch.unwrap(), window.predicted_joules_per_launch.unwrap());
+        assert!((predicted / joules - 1.0).abs() < 0.05, "{window:?}");
+        assert!(window.pull_watts.is_some_and(|watts| watts.abs() < 5.0), "{window:?}");
+    }
 }
