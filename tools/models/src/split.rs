@@ -366,7 +366,7 @@ mod tests {
                 name: "between launches",
                 watts: Some(FLOOR),
                 idle_seconds: 1.0,
-                joules: Some(100.0),
+                joules: Some(FLOOR),
             }],
             ..DeviceEnergy::default()
         }

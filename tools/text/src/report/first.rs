@@ -501,8 +501,8 @@ fn energy(row: &EnergyRow, several: bool, width: usize) -> Vec<String> {
         let share = share(&part.share);
         match part.kind {
             "idle" => {
-                let level = row.idle_watts.as_ref().map_or_else(String::new, |of| watts(of));
-                format!("idle power {share} ({level})")
+                let level = row.idle_watts.as_ref().map(|of| format!(" ({})", watts(of)));
+                format!("idle power {share}{}", level.unwrap_or_default())
             }
             "not-assigned" => format!("not assigned {share}"),
             kind => {

@@ -503,9 +503,9 @@ fn waits(report: &Report, shown: &Shown, out: &mut Page) {
             Some(ns) => {
                 let known = w.waited_for.iter().find(|of| of.name == name);
                 let known = known.and_then(|of| of.interval_ns.as_ref()).filter(|_| total > 0.0);
-                let share = |ns: f64| percent((total > 0.0).then(|| ns / total));
-                let share = known.map_or_else(|| share(ns as f64), |of| of.with_ends(share));
-                format!("{name} {mark}{share}")
+                let share = percent((total > 0.0).then(|| ns as f64 / total));
+                let sides = known.map_or_else(String::new, |of| points(&of.times(1.0 / total)));
+                format!("{name} {mark}{share}{sides}")
             }
             None => name.to_owned(),
         };
@@ -520,6 +520,17 @@ fn waits(report: &Report, shown: &Shown, out: &mut Page) {
     }
     out.push_str(&table.render(shown.width));
     more(out, report.waits.len() - limit);
+}
+
+/// What stands behind a share: its sides in points of per cent, where they are not none as shown.
+fn points(of: &Interval) -> String {
+    let [below, above] = [of.value - of.low, of.high - of.value];
+    match [below, above].map(|side| format!("{:.1}", 100.0 * side)) {
+        _ if !of.longer().is_finite() => " +-?".to_owned(),
+        [below, above] if below == "0.0" && above == "0.0" => String::new(),
+        [below, above] if below == above => format!(" +-{above}%"),
+        [below, above] => format!(" -{below}/+{above}%"),
+    }
 }
 
 fn functions(report: &Report, shown: &Shown, out: &mut Page) {
