@@ -389,3 +389,75 @@ fn command(d: &Definitions, of: WaitedFor) -> String {
         WaitedFor::Command(kind) => kind.name().to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::energy::result::{Floor, Group, Repetitions};
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Whatever is known of idle power and of what running added: parts add up to the joules of
+        /// the application.
+        #[test]
+        fn parts_of_energy_add_up(
+            joules in prop::collection::vec(1.0f64..100.0, 4..=4),
+            at_rest in prop::option::of(0.0f64..1.0),
+            is_known in any::<bool>(),
+            rest in -5.0f64..20.0,
+        ) {
+            let about = |of: f64| Interval::symmetric(of, 0.1 * of);
+            let idle = |of: f64| at_rest.map(|share| about(share * of));
+            let class = |at: usize, kind| Class {
+                kind,
+                group: Some(at),
+                joules: Some(about(joules[at])),
+                idle_joules: idle(joules[at]),
+                dynamic_joules: is_known.then(|| about(joules[at])),
+                dynamic_joules_below: (!is_known).then_some(joules[at]),
+                ..Class::default()
+            };
+            let group = |at: usize, names: &[&str]| Group {
+                names: names.iter().map(|name| (*name).to_owned()).collect(),
+                busy_seconds: 1.0,
+                joules: about(joules[at]),
+                watts: about(joules[at]),
+                idle: idle(joules[at]).unwrap_or(Interval::exact(0.0)),
+            };
+            let floor = at_rest.map(|share| Floor {
+                state: 0,
+                name: "between launches",
+                watts: Some(about(share)),
+                idle_seconds: 100.0,
+                joules: Some(about(100.0 * share)),
+            });
+            let of_floor = at_rest.map_or(0.0, |share| 100.0 * share);
+            let device = DeviceEnergy {
+                seconds: 10.0,
+                measured_joules: Some(joules.iter().sum::<f64>() + of_floor + rest),
+                classes: vec![class(0, "kernel"), class(1, "transfer")],
+                groups: vec![
+                    group(0, &["a"]),
+                    group(1, &["to device"]),
+                    group(2, &["b", "c"]),
+                    group(3, &["repetitions"]),
+                ],
+                floors: floor.into_iter().collect(),
+                repetitions: Some(Repetitions {
+                    seconds: 1.0,
+                    joules: about(joules[3]),
+                    from: None,
+                    batches_in_window: None,
+                }),
+                unattributed: Some(about(rest)),
+                ..DeviceEnergy::default()
+            };
+            prop_assume!(device.own_joules().unwrap().value > 0.1);
+            let row = energy(&device).unwrap();
+            let sum = |of: fn(&EnergyPart) -> f64| row.parts.iter().map(of).sum::<f64>();
+            prop_assert!((sum(|part| part.joules.value) - row.joules.value).abs() < 1e-9, "{row:?}");
+            prop_assert!((sum(|part| part.share.value) - 1.0).abs() < 1e-9, "{row:?}");
+            prop_assert_eq!(row.parts.iter().any(|part| part.kind == "idle"), at_rest.is_some());
+        }
+    }
+}

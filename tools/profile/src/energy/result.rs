@@ -274,8 +274,7 @@ impl DeviceEnergy {
 }
 
 /// A part of the run, from its beginning on.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Window {
     #[serde(rename = "from_ns", serialize_with = "as_ns")]
     pub from_seconds: f64,
