@@ -27,8 +27,10 @@ pub struct Interval {
 pub enum Spoken {
     /// The value alone.
     Exact,
-    /// The value and, as a share of it, a half-width that holds all of the interval.
+    /// The value and, as a share of it, a half-width that stands for both sides.
     Within(f64),
+    /// The value and, as shares of it, how far the interval reaches below it and above it.
+    Sides(f64, f64),
     /// The upper end alone, because the interval reaches down to nothing.
     AtMost(f64),
     /// The value alone, of which nobody knows how far another may be off.
@@ -36,21 +38,35 @@ pub enum Spoken {
 }
 
 impl Spoken {
-    /// What stands behind `+-`: two digits in percent; none where there is nothing to say.
+    /// What stands in a column `+-`: two digits in percent, `3.4%`, or `-3.4/+12%` where the sides
+    /// differ; none where there is nothing to say.
     pub fn plus_minus(&self) -> Option<String> {
         match self {
             Self::Within(share) => Some(format!("{}%", digits(100.0 * share))),
+            Self::Sides(below, above) => {
+                Some(format!("-{}/+{}%", digits(100.0 * below), digits(100.0 * above)))
+            }
             Self::Once => Some("?".to_owned()),
             Self::Exact | Self::AtMost(_) => None,
         }
     }
+
+    /// The same behind a value in a sentence: `+-3.4%`, or `-3.4/+12%`.
+    pub fn behind(&self) -> Option<String> {
+        let text = self.plus_minus()?;
+        Some(if matches!(self, Self::Sides(..)) { text } else { format!("+-{text}") })
+    }
 }
 
-/// Percent with two digits, and never none of it.
+/// Part of an interval's width by which a reader's may be wider, who takes the longer side for both.
+const UNEVEN: f64 = 0.1;
+
+/// Percent with two digits; what there is of it is never none.
 fn digits(percent: f64) -> String {
     match percent {
+        0.0 => "0".to_owned(),
         of if of >= 9.95 => format!("{of:.0}"),
-        of if of >= 0.095 => format!("{of:.1}"),
+        of if of >= 0.995 => format!("{of:.1}"),
         of => format!("{:.2}", of.max(0.01)),
     }
 }
@@ -119,17 +135,34 @@ impl Interval {
             longer if !longer.is_finite() => Spoken::Once,
             0.0 => Spoken::Exact,
             _ if self.low <= 0.0 => Spoken::AtMost(self.high),
-            longer => Spoken::Within(longer / self.value),
+            longer => match [self.value - self.low, self.high - self.value] {
+                [below, above] if (above - below).abs() > UNEVEN * (below + above) => {
+                    Spoken::Sides(below / self.value, above / self.value)
+                }
+                _ => Spoken::Within(longer / self.value),
+            },
+        }
+    }
+
+    /// A figure that may be below 0, or is a share, with both ends: `3 J (-1 J to 5 J)`; alone where
+    /// they are not another number as it is shown, `3 J (?)` where one is not known.
+    pub fn with_ends(&self, shown: impl Fn(f64) -> String) -> String {
+        let [value, low, high] = [self.value, self.low, self.high].map(&shown);
+        match self.longer().is_finite() {
+            true if low == value && high == value => value,
+            true => format!("{value} ({low} to {high})"),
+            false => format!("{value} (?)"),
         }
     }
 
     /// The same as text, where `shown` writes a number with its unit: `12 J`, `12 J +-3.4%`,
-    /// `at most 12 J`; `12 J +-?` where the interval is not known.
+    /// `12 J -3.4/+12%` where the sides differ, `at most 12 J`; `12 J +-?` where the interval is not
+    /// known.
     pub fn in_words(&self, shown: impl Fn(f64) -> String) -> String {
         match self.spoken() {
             Spoken::AtMost(most) => format!("at most {}", shown(most)),
             spoken => {
-                let behind = spoken.plus_minus().map(|half| format!(" +-{half}"));
+                let behind = spoken.behind().map(|sides| format!(" {sides}"));
                 shown(self.value) + &behind.unwrap_or_default()
             }
         }
@@ -187,10 +220,25 @@ impl Interval {
         }
     }
 
+    /// Plus a figure that may err together with this one: the sides add as they are.
+    pub fn join(self, other: Self) -> Self {
+        Self {
+            value: self.value + other.value,
+            low: self.low + other.low,
+            high: self.high + other.high,
+            estimated: self.estimated || other.estimated,
+        }
+    }
+
     /// `self - other` for independent errors.
     pub fn minus(self, other: Self) -> Self {
-        let of = Self::symmetric(self.value - other.value, self.half().hypot(other.half()));
-        Self { estimated: self.estimated || other.estimated, ..of }
+        let value = self.value - other.value;
+        Self {
+            value,
+            low: value - (self.value - self.low).hypot(other.high - other.value),
+            high: value + (self.high - self.value).hypot(other.value - other.low),
+            estimated: self.estimated || other.estimated,
+        }
     }
 
     /// `self / other` for independent errors (first order: relative widths add in squares).
@@ -276,7 +324,11 @@ mod tests {
                 Spoken::Within(share) => {
                     let half = 6.0 * share + 1e-9;
                     assert!(low > 0.0 && 6.0 - half <= low && 6.0 + half >= high);
-                    assert!(share < 1.0 || high > 12.0, "{of:?}");
+                    assert!(share < 1.0, "{of:?}");
+                }
+                Spoken::Sides(below, above) => {
+                    assert!(low > 0.0 && (6.0 * (1.0 - below) - low).abs() < 1e-9, "{of:?}");
+                    assert!((6.0 * (1.0 + above) - high).abs() < 1e-9, "{of:?}");
                 }
                 Spoken::AtMost(most) => assert!(low <= 0.0 && most == high, "{of:?}"),
                 Spoken::Once => assert!(low.is_infinite() || high.is_infinite(), "{of:?}"),
@@ -289,10 +341,41 @@ mod tests {
         assert_eq!(Interval::above_none(1.0, f64::INFINITY), Interval::seen_once(1.0));
         let words = |low, high| Interval::estimated(6.0, low, high).in_words(|j| format!("{j} J"));
         assert_eq!(words(-50.0, 62.0), "at most 62 J");
-        assert_eq!(words(5.0, 8.0), "6 J +-33%");
-        assert_eq!(words(5.99, 6.0), "6 J +-0.2%");
-        assert_eq!(words(6.0, 6.0 + 1e-9), "6 J +-0.01%");
+        assert_eq!(words(5.0, 8.0), "6 J -17/+33%");
+        assert_eq!(words(5.0, 7.1), "6 J +-18%");
+        assert_eq!(words(5.99, 6.0), "6 J -0.17/+0%");
+        assert_eq!(words(6.0, 6.0 + 1e-9), "6 J -0/+0.01%");
+        let ends = |low, high| Interval::estimated(6.0, low, high).with_ends(|j| format!("{j:.1}"));
+        assert_eq!(ends(-1.0, 7.0), "6.0 (-1.0 to 7.0)");
+        assert_eq!((ends(5.99, 6.01), ends(5.0, f64::INFINITY)), ("6.0".into(), "6.0 (?)".into()));
         assert_eq!((words(6.0, 6.0), words(0.0, f64::INFINITY)), ("6 J".into(), "6 J +-?".into()));
+    }
+
+    proptest::proptest! {
+        /// The interval that a reader makes of the text holds the figure's, and is hardly wider.
+        #[test]
+        fn what_a_reader_makes_of_the_text_is_the_interval(
+            value in 1e-3f64..1e3, below in 0.0f64..0.99, above in 0.0f64..3.0,
+        ) {
+            let (low, high) = (value * (1.0 - below), value * (1.0 + above));
+            let of = Interval::estimated(value, low, high);
+            let text = of.in_words(|x| format!("{x:e}"));
+            let behind = text.split(' ').nth(1).unwrap_or("+-0%").trim_end_matches('%');
+            let number = |text: &str| text.parse::<f64>().unwrap() / 100.0;
+            let [read_below, read_above] = match behind.strip_prefix("+-") {
+                Some(half) => [number(half); 2],
+                None => {
+                    let (below, above) = behind.split_once('/').unwrap();
+                    [-number(below), number(above)]
+                }
+            };
+            // A figure of two digits is rounded by a twentieth at most.
+            for (read, right) in [(read_below, below), (read_above, above)] {
+                proptest::prop_assert!(read >= 0.95 * right - 6e-5, "{text}: {of:?}");
+            }
+            let width = below + above;
+            proptest::prop_assert!(read_below + read_above <= 1.16 * width + 2e-4, "{text}: {of:?}");
+        }
     }
 
     #[test]

@@ -491,18 +491,22 @@ impl Diff {
         let joules = |r: &Report| {
             let devices = &r.energy.as_ref()?.devices;
             // One whose joules are not known leaves the sum unknown.
-            let sum = devices.iter().map(|d| d.own_joules()).sum::<Option<f64>>();
+            let own = devices.iter().map(|d| d.own_joules().map(|joules| joules.value));
+            let sum = own.sum::<Option<f64>>();
             sum.filter(|_| !devices.is_empty())
         };
         let time = |r: &Report| r.own_ns().map(|ns| ns as f64);
         let kernels = |r: &Report| {
             (!r.kernels.is_empty()).then(|| r.kernels.iter().map(Commands::total).sum())
         };
+        let mut devices = base.iter().chain(new).filter_map(|run| run.report.energy.as_ref());
+        let part = devices.find_map(|energy| energy.devices.first()).map(|d| d.in_window());
+        let energy = format!("energy of all devices{}", part.unwrap_or_default());
         type Figure<'f> = &'f dyn Fn(&Report) -> Option<f64>;
         let figures: [(&str, Metric, Figure<'_>); 3] = [
             ("first begin to last end", Metric::Time, &time),
             ("all kernels", Metric::Time, &kernels),
-            ("energy of all devices", Metric::Energy, &joules),
+            (&energy, Metric::Energy, &joules),
         ];
         let from = self.rows.len();
         for (name, metric, of) in figures {

@@ -162,11 +162,13 @@ impl Joules<'_> {
         self.device.temperature.as_ref().map(of)
     }
 
-    const COLUMNS: [Column<Self>; 42] = [
+    const COLUMNS: [Column<Self>; 44] = [
         ("name", |r| r.name.clone()),
         ("kind", |r| r.kind.to_owned()),
         ("device", |r| r.device.device.clone()),
         ("formula", |r| r.device.formula.to_owned()),
+        ("from_s", |r| optional(r.device.window.map(|of| of.from_seconds))),
+        ("to_s", |r| optional(r.device.window.map(|of| of.to_seconds))),
         ("launches", |r| r.class(|c| Some(c.launches))),
         ("busy_s", |r| r.class(|c| Some(c.busy_seconds))),
         ("joules", |r| value(r.joules)),

@@ -181,7 +181,7 @@ pub fn with_share(kernel: &Kernel, shares: &[Share]) -> Kernel {
 /// Puts shares into the rows of a report, which say that a model stands behind them.
 pub fn put_into_device(shares: &[Share], into: &mut DeviceEnergy) {
     let watts = into.floors.first().and_then(|f| f.watts);
-    let (floor, rest) = watts.map_or((0.0, 0.0), |watts| (watts.half(), watts.low));
+    let (floor, rest) = watts.map_or((0.0, 0.0), |watts| (watts.longer(), watts.low));
     let mut separated = Vec::new();
     for class in into.classes.iter_mut().filter(|c| c.joules.is_none()) {
         let is_it = |s: &&Share| s.name == class.name && s.is_kernel == (class.kind == "kernel");
@@ -367,7 +367,7 @@ mod tests {
                 name: "between launches",
                 watts: Some(FLOOR),
                 idle_seconds: 1.0,
-                joules: Some(100.0),
+                joules: Some(FLOOR),
             }],
             ..DeviceEnergy::default()
         }

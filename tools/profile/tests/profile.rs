@@ -180,7 +180,7 @@ proptest! {
         prop_assert!(device.failed.is_none(), "{:?}", device.failed);
         // What classes have, as groups of one or more, the floors' time and what is left: all.
         let grouped: f64 = device.groups.iter().map(|g| g.joules.value).sum();
-        let floors: f64 = device.floors.iter().filter_map(|f| f.joules).sum();
+        let floors: f64 = device.floors.iter().filter_map(|f| Some(f.joules?.value)).sum();
         let measured = device.measured_joules.unwrap();
         let parts = grouped + floors + device.unattributed_joules.unwrap();
         for class in &device.classes {

@@ -347,7 +347,7 @@ mod tests {
         let exact = Figure::exact(2e3, Evidence::Measured);
         assert_eq!(estimate(exact), "2.00 us");
         let sampled = Figure { low: 1.5e3, estimated: true, ..exact };
-        assert_eq!(estimate(sampled), "~2.00 us +-25%");
+        assert_eq!(estimate(sampled), "~2.00 us -25/+0%");
     }
 
     #[test]

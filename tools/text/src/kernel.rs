@@ -1,7 +1,7 @@
 //! What running a capture gave, as text for people. Refuses to choose what is measured.
 
-use crate::figure::{joules, number};
-use crate::table::{bytes, time};
+use crate::figure::{joules, number, plus_minus};
+use crate::table::{PLUS_MINUS, bytes, time};
 use clscope_compare::outcome;
 use clscope_io::text::{Page, count};
 use clscope_launch::application::AsThere;
@@ -307,10 +307,10 @@ fn table(out: &mut Page, of: &Tuned) {
     out.push_str("\nWork-group sizes\n");
     put!(
         out,
-        "  {:>12} {:>9}  {:<22} {:>8}  {:<12} {}",
+        "  {:>12} {:>9}  {:<10} {:>8}  {:<12} {}",
         "size",
         "time",
-        "95%",
+        PLUS_MINUS,
         "change",
         "results",
         ""
@@ -325,9 +325,7 @@ fn table(out: &mut Page, of: &Tuned) {
             put!(out, "  {size:>12} refused: {why}");
             continue;
         }
-        let interval = row.time.as_ref().map(|t| t.median_ns).filter(|m| m.longer().is_finite());
-        let interval =
-            interval.map_or_else(String::new, |m| format!("{} to {}", time(m.low), time(m.high)));
+        let interval = row.time.as_ref().map_or_else(String::new, |t| plus_minus(&t.median_ns));
         let change = row.change.map_or_else(String::new, |c| format!("{:+.1} %", c.value * 100.0));
         let results = match row.results {
             None if number == 0 => "as captured",
@@ -340,7 +338,7 @@ fn table(out: &mut Page, of: &Tuned) {
         let mark = if of.best == Some(number) { "best" } else { "" };
         put!(
             out,
-            "  {size:>12} {:>9}  {interval:<22} {change:>8}  {results:<12} {mark}",
+            "  {size:>12} {:>9}  {interval:<10} {change:>8}  {results:<12} {mark}",
             time(median(row))
         );
     }

@@ -74,7 +74,7 @@ pub fn render(of: &Repeated, most: usize, width: usize) -> String {
         }
     }
     out.push_str(
-        "\n+- is the longer side of the 95 % interval: of the mean over runs (Student's t), of joules from the \
+        "\n+- is the 95 % interval, -a/+b where its sides differ: of the mean over runs (Student's t), of joules from the \
          readings of all runs together.\n",
     );
     if let Some(next) = &of.next {

@@ -310,6 +310,7 @@ mod tests {
         let kinds = [
             vec!["share", "energy", "launches", "J/launch", "W", PLUS_MINUS, "above idle", "idle"],
             vec!["share", "total", PLUS_MINUS, "corrected", "launches", "timed", "mean", "median"],
+            vec!["share", "total", PLUS_MINUS, "median", PLUS_MINUS, "p95", PLUS_MINUS, "max"],
             vec!["share", "total", PLUS_MINUS, "count", "timed", "bytes", "GB/s", "mean", "max"],
             vec!["launches", "total", PLUS_MINUS, "a launch", PLUS_MINUS, "J a launch", PLUS_MINUS],
             vec!["of mean", "device time", PLUS_MINUS, "waits", "joules", PLUS_MINUS, "processes"],

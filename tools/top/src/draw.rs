@@ -187,8 +187,8 @@ pub fn heading(document: &Document, past: Option<(&History, bool)>, width: usize
 
 /// Figures that are left out first where there is little room; then those at the right.
 const SPARE: [&str; 3] = ["p95", "mean", "W"];
-/// Intervals of figures, which stay with them.
-const INTERVALS: [&str; 2] = ["+-", "95%"];
+/// The interval of a figure, which stays and goes with it.
+const INTERVAL: &str = "+-";
 
 /// Leaves figures out until the table has room.
 fn fitting(mut rows: Rows, width: usize) -> Rows {
@@ -203,11 +203,12 @@ fn fitting(mut rows: Rows, width: usize) -> Rows {
             return rows;
         }
         let of = |spare: &&str| rows.titles.iter().position(|title| title == spare);
-        let is_figure = |i: &usize| !INTERVALS.contains(&rows.titles[*i]);
+        let is_figure = |i: &usize| rows.titles[*i] != INTERVAL;
         let right = || (1..last).rev().find(is_figure).unwrap_or(last - 1);
         let least = SPARE.iter().find_map(of).unwrap_or_else(right);
-        rows.titles.remove(least);
-        rows.rows.iter_mut().for_each(|row| drop(row.remove(least)));
+        let end = least + 1 + usize::from(rows.titles.get(least + 1) == Some(&INTERVAL));
+        rows.titles.drain(least..end);
+        rows.rows.iter_mut().for_each(|row| drop(row.drain(least..end)));
     }
 }
 

@@ -222,7 +222,7 @@ pub fn rows(document: &Document, view: View, filter: &str) -> Rows {
                 !runs && document.kernels.iter().any(|k| k.total_ns.is_some_and(|t| t.estimated));
             let mut titles = vec!["share"];
             titles.extend((!runs).then_some("time"));
-            titles.extend(is_estimated.then_some("95%"));
+            titles.extend(is_estimated.then_some("+-"));
             titles.push(if runs { "launch/s" } else { "launches" });
             titles.extend(["mean", "p95"]);
             titles.extend((!runs).then_some("energy"));

@@ -204,7 +204,7 @@ pub fn assert_conserved(device: &Value) {
         list.as_array().unwrap().iter().map(|x| number(field(x))).sum::<f64>()
     };
     let parts = sum(&device["groups"], |g| &g["joules"]["value"])
-        + sum(&device["floors"], |f| &f["joules"]);
+        + sum(&device["floors"], |f| &f["joules"]["value"]);
     let all = parts + number(&device["unattributed_joules"]);
     let measured = number(&device["measured_joules"]);
     assert!((all / measured - 1.0).abs() < 1e-9, "{all} of {measured}");
@@ -244,7 +244,7 @@ fn counters_that_change_while_an_application_runs_become_joules_per_kernel() {
     for floor in device["floors"].as_array().unwrap() {
         says("floor", &floor["watts"]);
     }
-    if let Some(joules) = device["gaps"]["joules"].as_f64() {
+    if let Some(joules) = device["gaps"]["joules"]["value"].as_f64() {
         let seconds = 1e-9 * number(&device["gaps"]["time_ns"]);
         let watts = joules / seconds;
         let near = seconds < 0.1 || (watts / 20.0 - 1.0).abs() < 2.0 * allowed;
@@ -564,8 +564,15 @@ fn readings_that_decide_about_a_kernel_are_shown() {
     {
         assert!(page.contains(part), "{part}");
     }
-    // A kernel that there is not: which there are.
+    // Every row has its reasons.
+    for class in plain["classes"].as_array().unwrap() {
+        let device = energy_of(&stage, &["--explain-energy", class["name"].as_str().unwrap()]);
+        assert_eq!(device["explained"]["kernel"], class["name"]);
+    }
+    // One that there is not: which there are.
     let wrong = stage.clscope(["report", "t.clscope", "--explain-energy", "no_such"]).run();
     assert_eq!(wrong.status.code(), Some(1), "{}", wrong.stdout);
-    assert!(wrong.stderr.contains("no kernel of that name") && wrong.stderr.contains(name));
+    assert!(
+        wrong.stderr.contains("no kernel or transfer of that name") && wrong.stderr.contains(name)
+    );
 }

@@ -22,6 +22,17 @@ pub struct Reading {
     pub pull: f64,
 }
 
+/// A window in which a worker ran the class alone, as the fit used it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AloneWindow {
+    /// Which of the problem's workers.
+    pub worker: usize,
+    /// What the fit makes of it, in the worker's joules: of launches like all of the run's.
+    pub predicted: f64,
+    /// By how much it moves the class's power above idle, watts, as [`Reading::pull`] says.
+    pub pull: f64,
+}
+
 /// The readings behind the figure of a class.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
@@ -29,6 +40,8 @@ pub struct Decision {
     pub classes: Vec<ClassId>,
     /// All readings, in order of time.
     pub readings: Vec<Reading>,
+    /// All windows of the class alone, in the order of the problem's workers.
+    pub windows: Vec<AloneWindow>,
 }
 
 /// The readings that decide about `class`; `None` where it did not run while the sensor was read.
@@ -57,5 +70,17 @@ pub fn readings_of(
         pull: of.model.pull(i, of.model.kernel(kernel)),
     };
     let readings = of.rows.rows.iter().enumerate().map(reading).collect();
-    Ok(Some(Decision { classes, readings }))
+    // The fit has a row for each worker of a class with a column, behind those of the run.
+    let used = problem.workers.iter().enumerate();
+    let used = used.filter(|(_, worker)| of.present.contains(&worker.class.index()));
+    let windows = used
+        .zip(of.rows.rows.len()..)
+        .filter(|((_, worker), _)| worker.class == class)
+        .map(|((worker, _), row)| AloneWindow {
+            worker,
+            predicted: of.model.predicted(row),
+            pull: of.model.pull(row, of.model.kernel(kernel)),
+        })
+        .collect();
+    Ok(Some(Decision { classes, readings, windows }))
 }

@@ -8,6 +8,7 @@ use std::cmp::Ordering;
 use super::activity::Activity;
 use super::attribution::{BETA, Floor, degrees_at};
 use super::design::StateSpan;
+use super::report::FloorEnergy;
 use super::sensor::{Row, Rows, Series};
 use super::units::{HostNs, Seconds, Watts};
 
@@ -181,6 +182,22 @@ const LONG: f64 = 0.05;
 /// Whether so many readings, of which one is so many seconds behind the other, show a level.
 fn enough(readings: usize, period: f64) -> bool {
     readings >= LEAST_READINGS || readings >= LEAST_LONG && (readings - 1) as f64 * period >= LONG
+}
+
+/// A state with the power of the first for all that a fit knows: the two differ by no more than
+/// chance, and all that the first may be is one level with it. A first that is known to be somewhere
+/// between is no such evidence.
+pub fn twin_of_first(floors: &[FloorEnergy]) -> Option<usize> {
+    let (first, others) = floors.split_first()?;
+    let first = first.watts?;
+    let is_twin = |of: &&FloorEnergy| {
+        of.watts.is_some_and(|watts| {
+            let ends = [first.low, first.high].map(|end| (end - watts.value).abs());
+            (first.value - watts.value).abs() <= first.half().hypot(watts.half())
+                && ends.iter().all(|end| *end <= SAME_LEVEL * watts.value)
+        })
+    };
+    others.iter().find(is_twin).map(|of| of.state)
 }
 
 /// Finds the levels in stretches without activity. The first `settle` seconds of each stretch

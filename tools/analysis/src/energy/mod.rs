@@ -55,9 +55,11 @@ pub use attribution::{
 };
 pub use by_load::{ByLoad, NotPlaced, place_by_load};
 pub use compare::{plain_integration, second_average};
-pub use decide::{Decision, Reading, readings_of};
+pub use decide::{AloneWindow, Decision, Reading, readings_of};
 pub use design::StateSpan;
-pub use idle::{IdleLevel, IdleLevels, Working, idle_levels, least_drawn, while_working};
+pub use idle::{
+    IdleLevel, IdleLevels, Working, idle_levels, least_drawn, twin_of_first, while_working,
+};
 pub use pooled::{Evidence, Load, Pooled, attribute_runs};
 pub use report::{
     Attribution, ClassEnergy, Degrees, FloorEnergy, GapCost, GroupEnergy, IterationEnergy, Loads,

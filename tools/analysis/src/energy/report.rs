@@ -97,12 +97,15 @@ pub struct FloorEnergy {
     pub watts: Option<Interval>,
     /// Time in this state with nothing running.
     pub idle: Seconds,
-    /// Energy of that time.
-    pub joules: Joules,
-    /// Its most likely power, known or not.
-    pub(crate) rate: f64,
     /// What the joules of that time have in common with those of other runs.
     pub(crate) load: Load,
+}
+
+impl FloorEnergy {
+    /// Energy of the time in this state; `None` where its power is not known.
+    pub fn joules(&self) -> Option<Interval> {
+        self.watts.map(|watts| watts.times(self.idle.0))
+    }
 }
 
 /// What the gaps between launches cost.
@@ -111,7 +114,7 @@ pub struct GapCost {
     /// Time between the first launch and the last with nothing running.
     pub seconds: Seconds,
     /// Energy of it, each part at the floor of its state; `None` where one of these is not known.
-    pub joules: Option<Joules>,
+    pub joules: Option<Interval>,
 }
 
 /// Energy of one of the user's iterations.

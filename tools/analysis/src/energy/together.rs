@@ -97,9 +97,7 @@ fn floor(parts: &[Attribution], state: usize) -> FloorEnergy {
         Some(_) => (all().find_map(|f| f.watts), Load::default()),
         None => (None, Load::default()),
     };
-    let joules = Joules(all().map(|f| f.joules.0).sum());
-    let rate = watts.map_or(0.0, |w| w.value);
-    FloorEnergy { state, watts, idle, joules, rate, load }
+    FloorEnergy { state, watts, idle, load }
 }
 
 /// Figures of several runs, none of which overlaps another, from those of each. `None` where there
@@ -127,8 +125,7 @@ pub fn together(parts: &[Attribution]) -> Option<Attribution> {
     let by_time = |of: fn(&Attribution) -> f64| {
         parts.iter().map(|part| of(part) * part.covered.0).sum::<f64>() / covered
     };
-    let gaps =
-        parts.iter().map(|part| part.gaps.joules.map(|joules| joules.0)).sum::<Option<f64>>();
+    let gaps = parts.iter().map(|part| part.gaps.joules).collect::<Option<Vec<_>>>();
     let degrees = parts.iter().map(|part| part.temperature).collect::<Option<Vec<_>>>();
     let temperature = degrees.and_then(|all| {
         let mean = |of: fn(&Degrees) -> f64| {
@@ -154,7 +151,7 @@ pub fn together(parts: &[Attribution]) -> Option<Attribution> {
         }),
         gaps: GapCost {
             seconds: Seconds(parts.iter().map(|part| part.gaps.seconds.0).sum()),
-            joules: gaps.map(Joules),
+            joules: gaps.and_then(|each| each.into_iter().reduce(Interval::join)),
         },
         iteration: None,
         response: first.response,

@@ -89,7 +89,7 @@ fn solve(scenario: &Scenario, floors: &[Floor]) -> (Run, Attribution) {
 
 fn assert_conserved(result: &Attribution) {
     let parts: f64 = result.groups.iter().map(|group| group.joules.value).sum::<f64>()
-        + result.floors.iter().filter_map(|f| f.watts.map(|_| f.joules.0)).sum::<f64>()
+        + result.floors.iter().filter_map(|f| Some(f.joules()?.value)).sum::<f64>()
         + result.unattributed.value;
     assert!(
         (parts - result.measured.0).abs() <= 1e-9 * result.measured.0.abs().max(1.0),

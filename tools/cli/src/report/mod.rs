@@ -50,9 +50,9 @@ pub struct Args {
     /// Largest size of the page, 0 for any: above it, its timeline is less fine
     #[arg(long, value_name = "SIZE", default_value = "16MiB", value_parser = page_size)]
     pub max_size: u64,
-    /// Show what decides about the joules of this kernel: each reading of the sensor with what the
-    /// estimates make of it, and what the run and windows of the kernel alone say
-    #[arg(long, value_name = "KERNEL")]
+    /// Show what decides about the joules of this kernel or transfer: each reading of the sensor
+    /// with what the estimates make of it, and what the run and windows of the kernel alone say
+    #[arg(long, value_name = "NAME")]
     pub explain_energy: Option<String>,
     #[command(flatten)]
     pub select: SelectArgs,
@@ -224,7 +224,7 @@ pub fn run(args: &Args) -> Result<()> {
 /// Most names in an error.
 const NAMED: usize = 8;
 
-/// Refuses a kernel of whose joules nothing can be explained, with those of which it can.
+/// Refuses a name of whose joules nothing can be explained, with those of which it can.
 fn refuse_unexplained(kernel: &str, energy: &Energy) -> Result<()> {
     if energy.devices.iter().any(|device| device.explained.is_some()) {
         return Ok(());
@@ -233,10 +233,9 @@ fn refuse_unexplained(kernel: &str, energy: &Energy) -> Result<()> {
         bail!("--explain-energy {kernel}: this trace has no joules: {why}");
     }
     let classes = energy.devices.iter().flat_map(|device| &device.classes);
-    let names: Vec<&str> =
-        classes.filter(|c| c.kind == "kernel").map(|c| c.name.as_str()).take(NAMED).collect();
+    let names: Vec<&str> = classes.map(|c| c.name.as_str()).take(NAMED).collect();
     bail!(
-        "--explain-energy {kernel}: no kernel of that name ran on a device with a sensor; kernels there: {}",
+        "--explain-energy {kernel}: no kernel or transfer of that name ran on a device with a sensor; there ran: {}",
         names.join(", ")
     );
 }

@@ -16,6 +16,10 @@ pub fn answer(page: &mut Html, answer: &Answer) {
     }
     page.raw("<section id=\"why\"><h2>Why it takes ")
         .put(time(answer.run.wall_ns))
+        .put(match answer.run.wall_processes {
+            0 | 1 => String::new(),
+            n => format!(" in {n} processes"),
+        })
         .raw("</h2>\n<table class=\"why\"><tbody>\n");
     let (first, rest) = answer.first_causes(CAUSES);
     for cause in first {

@@ -1,8 +1,9 @@
 //! Owns the pictures of what decides about a kernel's joules (`report --explain-energy`): what the run
 //! and workers say, power over the run, and what is left of it. Refuses to compute what they show.
 
+use super::ROWS;
 use super::html::{Html, joules, time};
-use super::tables::{format_interval, or_below, table};
+use super::tables::{count, figure, more, or_below, percent, table, format_interval};
 use clscope_profile::energy::explained::{Explained, Reading};
 use clscope_profile::interval::Interval;
 
@@ -33,10 +34,47 @@ pub fn explained(page: &mut Html, of: &Explained) {
         page.raw(": ").put(format_interval(&sum, joules)).raw(" above idle.</p>\n");
     }
     sources(page, of, &each);
+    windows(page, of);
     let Some((first, last)) = of.readings.first().zip(of.readings.last()) else { return };
     let over = Time { begin: first.at_ns, end: last.at_ns };
     powers(page, of, &over);
     residuals(page, of, &over);
+    deciding(page, of);
+}
+
+/// Windows of it alone: measured, and predicted by the fit.
+fn windows(page: &mut Html, of: &Explained) {
+    if of.windows.is_empty() {
+        return;
+    }
+    let columns =
+        ["Window alone#", "Launches#", "W#", "J/launch above idle#", "Predicted#", "Moves it by#"];
+    table(page, &columns, of.windows.iter().take(ROWS), |page, window| {
+        figure(page, Some(window.seconds * 1e9), time);
+        figure(page, Some(window.launches), count);
+        figure(page, Some(window.watts), watts);
+        figure(page, window.joules_per_launch, joules);
+        figure(page, window.predicted_joules_per_launch, joules);
+        figure(page, window.pull_watts, watts);
+    });
+    more(page, of.windows.len());
+}
+
+/// The readings of the run that move its power most.
+fn deciding(page: &mut Html, of: &Explained) {
+    let columns = ["Reading at#", "Measured#", "Predicted#", "It ran#", "Moves it by#"];
+    let strongest = of.strongest.iter().filter_map(|at| of.readings.get(*at));
+    table(page, &columns, strongest, |page, reading| {
+        figure(page, Some(reading.at_ns as f64), time);
+        figure(page, Some(reading.measured_watts), watts);
+        figure(page, Some(reading.predicted_watts), watts);
+        figure(page, Some(reading.share), percent);
+        figure(page, Some(reading.pull_watts), watts);
+    });
+}
+
+fn watts(of: f64) -> String {
+    format!("{of:.2} W")
 }
 
 /// A dot with the place of its middle.
@@ -198,7 +236,8 @@ mod tests {
             launches: 1e4,
             watts: 430.0,
             joules_per_launch: Some(0.021 + 1e-4 * f64::from(i)),
-            predicted_joules_per_launch: None,
+            predicted_joules_per_launch: Some(0.021),
+            pull_watts: Some(0.1),
         };
         Explained {
             kernel: "stencil".to_owned(),

@@ -3,7 +3,8 @@
 //! a sum or a share of its figures; an estimate has its interval. Refuses to read the trace.
 
 use super::html::{Html, joules, time};
-use super::tables::{count, format_interval, percent};
+use super::tables::{count, percent, format_interval};
+use clscope_profile::interval::Interval;
 use clscope_profile::report::Report;
 use clscope_profile::report::data::Finding;
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,8 +54,10 @@ pub fn findings(page: &mut Html, report: &Report) {
 /// Where joules went, and which cannot be told apart.
 fn energy(report: &Report, out: &mut Vec<Said>) {
     for device in report.energy.iter().flat_map(|e| &e.devices) {
-        let Some(all) = device.own_joules().filter(|j| *j > 0.0) else { continue };
-        let without = match device.own_joules() == device.measured_joules {
+        let Some(all) = device.own_joules().filter(|j| j.value > 0.0) else { continue };
+        let all = all.value;
+        let part = device.in_window();
+        let without = match Some(all) == device.measured_joules {
             true => "",
             false => " without repetitions",
         };
@@ -67,7 +70,7 @@ fn energy(report: &Report, out: &mut Vec<Said>) {
             out.push(Said {
                 class: "",
                 text: format!(
-                    "{} took {}, {} of the {} measured on {}{without}{watts}.",
+                    "{} took {}, {} of the {} measured on {}{part}{without}{watts}.",
                     class.name,
                     format_interval(of, joules),
                     percent(of.value / all),
@@ -79,24 +82,20 @@ fn energy(report: &Report, out: &mut Vec<Said>) {
             });
         }
         let gaps = device.gaps.as_ref().and_then(|gaps| Some((gaps.seconds, gaps.joules?)));
-        if let Some((seconds, spent)) = gaps.filter(|(_, spent)| *spent > SOME * all) {
+        if let Some((seconds, spent)) = gaps.filter(|(_, spent)| spent.value > SOME * all) {
             let floor = device.floors.iter().find(|f| f.state == 0).and_then(|f| f.watts);
-            let drawn = spent / seconds;
-            // Where idle power is all that gaps took, its interval is theirs.
-            let (took, floor) = match floor.filter(|w| w.low <= drawn && drawn <= w.high) {
-                Some(w) => {
-                    let floor = format_interval(&w, |w| format!("{w:.1} W"));
-                    let took = w.times(spent / w.value);
-                    (format_interval(&took, joules), format!(", at an idle power of {floor}"))
-                }
-                None => (format!("about {}", joules(spent)), String::new()),
-            };
+            let is_all = |w: &Interval| w.covers(spent.value / seconds);
+            // Another idle state is in it where idle power is not all that gaps took.
+            let floor = floor.filter(is_all).map_or_else(String::new, |w| {
+                format!(", at an idle power of {}", format_interval(&w, |w| format!("{w:.1} W")))
+            });
+            let took = format_interval(&spent, joules);
             out.push(Said {
                 class: "",
                 text: format!(
-                    "Gaps between launches took {took} in {}, {} of the {} measured on {}{without}{floor}.",
+                    "Gaps between launches took {took} in {}, {} of the {} measured on {}{part}{without}{floor}.",
                     time(seconds * 1e9),
-                    percent(spent / all),
+                    percent(spent.value / all),
                     joules(all),
                     device.device
                 ),
@@ -111,7 +110,7 @@ fn energy(report: &Report, out: &mut Vec<Said>) {
             out.push(Said {
                 class: "warning",
                 text: format!(
-                    "The joules of {} are known as a sum only, {}: they always ran in the same proportion.",
+                    "The joules of {} are known as a sum only, {}{part}: they always ran in the same proportion.",
                     group.names.join(", "),
                     format_interval(&group.joules, joules)
                 ),

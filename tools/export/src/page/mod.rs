@@ -305,17 +305,18 @@ fn each_figure(figure: &mut Figure<'_>, report: &Report) {
             unknown.failed.as_deref().unwrap_or("a device has no readings that cover its work");
         figure("Energy", "not known", None, why);
     } else {
-        let all: f64 = measured.iter().filter_map(|d| d.own_joules()).sum();
+        let all: f64 = measured.iter().filter_map(|d| Some(d.own_joules()?.value)).sum();
         let parts = measured.iter().flat_map(|d| d.parts());
         let parts = parts.filter(|part| matches!(part.of, PartOf::Class(_) | PartOf::Sum(_)));
         let (low, high) =
             parts.fold((0.0, 0.0), |(low, high), p| (low + p.joules.low, high + p.joules.high));
         let mut more = format!("kernels and transfers: {} to {}", joules(low), joules(high));
         let own = measured.iter().filter_map(|d| d.repetitions.as_ref());
-        let repeated: f64 = own.map(|r| r.joules).sum();
+        let repeated: f64 = own.map(|r| r.joules.value).sum();
         if repeated > 0.0 {
             more += &format!("; without {} in repetitions", joules(repeated));
         }
+        more += &measured.first().map_or_else(String::new, |d| d.in_window());
         figure("Energy", &joules(all), Some(all), &more);
     }
     match report.kernels.first() {

@@ -72,8 +72,8 @@ pub(super) fn more(page: &mut Html, all: usize) {
 
 /// What stands behind an estimate, as every view says it.
 fn plus_minus(of: &Interval) -> Option<String> {
-    let half = of.spoken().plus_minus().filter(|_| of.estimated)?;
-    Some(format!("± {}", half.replace('%', " %")))
+    let sides = of.spoken().behind().filter(|_| of.estimated)?;
+    Some(sides.replace("+-", "± ").replace('%', " %"))
 }
 
 /// A figure, or its upper end alone where its interval reaches down to nothing.
@@ -189,7 +189,9 @@ pub fn kernels(
     page.raw("<p><input id=\"filter\" type=\"search\" placeholder=\"Filter by name\" aria-label=\"Filter kernels by name\" hidden></p>\n");
     let joules_of = |k: &Commands| {
         let devices = report.energy.iter().flat_map(|e| &e.devices);
-        let of = devices.filter(|d| Some(&d.device) == k.device.as_ref());
+        // Times are of the run: joules of a part of it do not belong beside them.
+        let whole = devices.filter(|d| d.window.is_none());
+        let of = whole.filter(|d| Some(&d.device) == k.device.as_ref());
         of.flat_map(|d| &d.classes).find(|c| c.kind == "kernel" && c.name == k.name)
     };
     let timed = sampled(&report.kernels);
@@ -302,7 +304,7 @@ pub fn energy(page: &mut Html, report: &Report) {
         page.raw("<p>No joules: ").prose(why).raw(".</p>\n");
     }
     for device in &energy.devices {
-        page.raw("<h3>").name(&device.device).raw("</h3>\n");
+        page.raw("<h3>").name(&device.device).put(device.in_window()).raw("</h3>\n");
         one_device(page, device);
     }
     for device in &energy.unmeasured {
@@ -356,10 +358,9 @@ fn one_device(page: &mut Html, device: &DeviceEnergy) {
     });
     more(page, device.classes.len());
     let floors = device.floors.iter();
-    let floors =
-        floors.map(|f| (format!("idle power {}", f.name), f.joules.map(Interval::exact), Some(f)));
+    let floors = floors.map(|f| (format!("idle power {}", f.name), f.joules, Some(f)));
     let own = device.repetitions.as_ref().filter(|r| r.seconds > 0.0);
-    let repeated = own.map(|r| (repeated::TITLE.to_owned(), Some(Interval::exact(r.joules)), None));
+    let repeated = own.map(|r| (repeated::TITLE.to_owned(), Some(r.joules), None));
     let rest = device.parts().into_iter().find(|part| matches!(part.of, PartOf::Rest));
     let rest = rest.map(|part| part.joules);
     let rows = floors.chain(repeated).chain([("not assigned".to_owned(), rest, None)]);
@@ -369,12 +370,10 @@ fn one_device(page: &mut Html, device: &DeviceEnergy) {
         rows,
         |page, (name, all, floor)| {
             page.raw("<td>").put(name).raw("</td>");
-            match all.filter(|all| all.longer() > 0.0) {
-                // Of either sign: joules, and no share of what may be none.
-                Some(rest) => figure(page, Some(rest.value), |value| {
-                    format!("{} ± {}", joules(value), joules(rest.longer()))
-                }),
-                None => figure(page, all.map(|all| all.value), joules),
+            match (floor, all) {
+                // Of either sign: both ends, and no share of what may be none.
+                (None, Some(all)) => figure(page, Some(all.value), |_| all.with_ends(joules)),
+                _ => interval(page, all.as_ref(), joules),
             }
             interval(page, floor.and_then(|f| f.watts.as_ref()), |w| format!("{w:.1} W"));
             figure(page, floor.map(|f| f.idle_seconds * 1e9), time);
@@ -408,7 +407,7 @@ fn repetitions(page: &mut Html, device: &DeviceEnergy) {
             page.raw("<p>Repeated: ").put(device.batches_told()).raw(" in ");
             page.put(time(of.seconds * 1e9))
                 .raw(", ")
-                .put(joules(of.joules))
+                .put(told(&of.joules, joules))
                 .raw(", which are no part of the rows above.</p>\n");
         }
     }

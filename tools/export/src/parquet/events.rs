@@ -6,7 +6,7 @@ use super::part::{Cell, Part};
 use super::schema::{Table, table};
 use crate::ExportError;
 use crate::arguments::command_name;
-use crate::power::{Power, energy_of};
+use crate::power::Power;
 use clscope_analysis::Trace;
 use clscope_analysis::event::{Call, Command, Event, Outcome};
 use clscope_analysis::time::{HostNs, ProcessIndex};
@@ -174,10 +174,11 @@ impl<'t, 'a> Events<'t, 'a> {
         let placed = timed.and_then(|times| times.placed.zip(Some(times.observed)));
         let clock_device = definitions.clock_device(record.queue);
         let launch = clock_device.and_then(|device| self.power.of_launch(command, device));
-        let watts = duration.and_then(|_| self.watts(command, clock_device));
+        let is_of = self.power.is_of(command);
+        let watts = duration.filter(|_| is_of).and_then(|_| self.watts(command, clock_device));
         let mean = || watts.zip(duration).map(|(w, ns)| w.times(ns as f64 * 1e-9));
         let joules = launch.map(|launch| launch.joules).or_else(mean);
-        let energy_of = joules.map(|_| energy_of(launch.as_ref()));
+        let energy_of = joules.map(|_| self.power.energy_of(launch.as_ref()));
         let stage = |from: usize, to: usize| {
             placed.map(|(p, _)| p.stamps[to].0.saturating_sub(p.stamps[from].0))
         };

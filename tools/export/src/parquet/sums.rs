@@ -142,23 +142,13 @@ impl Sums<'_, '_> {
                 ],
             )?;
         }
-        let rest = |joules: Cell<'static>| {
-            let mut cells = [Cell::Null; 10];
-            cells[2] = joules;
-            cells
-        };
         for part in device.parts() {
-            let mut cells = rest(part.joules.value.into());
+            let mut cells = [Cell::Null; 10];
+            cells[2..5].copy_from_slice(&interval(Some(part.joules)));
             match part.of {
                 PartOf::Class(_) => {}
-                PartOf::Sum(names) => {
-                    cells[2..5].copy_from_slice(&interval(Some(part.joules)));
-                    row("sum", &names.join(" + "), cells)?;
-                }
-                PartOf::Repetitions => {
-                    cells[2..5].copy_from_slice(&interval(Some(part.joules)));
-                    row("sum", "repetitions", cells)?;
-                }
+                PartOf::Sum(names) => row("sum", &names.join(" + "), cells)?,
+                PartOf::Repetitions => row("sum", "repetitions", cells)?,
                 PartOf::Floor(floor) => row("floor", floor.name, cells)?,
                 PartOf::Rest => row("unattributed", "unattributed", cells)?,
             }

@@ -84,9 +84,7 @@ fn value(of: &Number, reason: Option<&str>) -> String {
         (Some(e), _) if e.low == e.value && e.high.is_infinite() => {
             format!("at least {}", place(e.value))
         }
-        (Some(e), _) if e.half().is_finite() && e.half() > 0.0 => {
-            format!("{} +-{}", number(e.value), number(e.half()))
-        }
+        (Some(e), _) if e.longer().is_finite() && e.longer() > 0.0 => e.with_ends(number),
         (Some(e), _) => place(e.value),
         (None, reason) => format!("none: {}", reason.unwrap_or("not measured")),
     }

@@ -42,10 +42,10 @@ pub fn cases(
     Ok(())
 }
 
-/// A figure with half its interval and its unit.
+/// A figure with its interval and its unit.
 pub fn shown(figure: &Figure) -> String {
     let e = figure.estimate;
-    format!("{} +-{} {}", number(e.value), number(e.half()), figure.unit)
+    format!("{} {}", e.with_ends(number), figure.unit)
 }
 
 /// The figures a line of the table shows, in this order, as far as a case has them.

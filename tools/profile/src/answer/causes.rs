@@ -100,6 +100,8 @@ impl What {
 pub struct Divided {
     /// The base of all shares.
     pub wall_ns: f64,
+    /// Of how many processes it is the sum.
+    pub processes: usize,
     /// The largest first.
     pub causes: Vec<Cause>,
     /// Share of each.
@@ -178,17 +180,17 @@ pub fn divide(report: &Report, trace: &Trace<'_>, stats: &Stats, rows: &Answer) 
     let those = processes(trace, stats);
     let waiting: BTreeSet<&str> =
         report.waits.iter().map(|wait| wait.function.name.as_str()).collect();
-    let (mut sums, mut wall, mut processes) = (Sums::default(), 0.0, 0);
+    let (mut sums, mut wall_ns, mut processes) = (Sums::default(), 0.0, 0);
     for process in those {
         let Some(parts) = stats.wall(process) else { continue };
         let own = OfProcess { process, parts, trace, stats, waiting: &waiting };
         let (of, ns) = own.sums();
         sums.merge(of);
-        (wall, processes) = (wall + ns, processes + 1);
+        (wall_ns, processes) = (wall_ns + ns, processes + 1);
     }
     share_devices(&mut sums, trace, stats);
     hold_up(&mut sums, report, trace, rows);
-    let recording = (report.recording.recording_ns + capturing_ns(trace)).min(0.5 * wall);
+    let recording = (report.recording.recording_ns + capturing_ns(trace)).min(0.5 * wall_ns);
     sums.move_to(What::Recording, recording, What::is_host);
     // Bounds of clocks, and commands that came too late to be placed.
     let whole: f64 = sums.sum(|_| true);
@@ -197,7 +199,6 @@ pub fn divide(report: &Report, trace: &Trace<'_>, stats: &Stats, rows: &Answer) 
     }
     let shares: BTreeMap<What, f64> =
         sums.ns.iter().map(|(what, ns)| (what.clone(), ns / whole)).collect();
-    let wall_ns = wall / f64::from(processes.max(1));
     let words = Words { report, rows, launches: sums.launches };
     let mut causes: Vec<Cause> = shares
         .iter()
@@ -222,7 +223,7 @@ pub fn divide(report: &Report, trace: &Trace<'_>, stats: &Stats, rows: &Answer) 
         turns || what.is_run()
     };
     let busy = shares.iter().filter(|(what, _)| runs(what)).map(|(_, share)| share).sum();
-    Divided { wall_ns, causes, shares, busy }
+    Divided { wall_ns, processes, causes, shares, busy }
 }
 
 /// Host time that capturing took of all processes.

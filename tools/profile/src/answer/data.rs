@@ -2,6 +2,7 @@
 //! Python module show. Shares are of the run's wall time, in every list; what is not known is null.
 #![allow(missing_docs)] // fields are named as in the JSON document
 
+use crate::energy::result::Window;
 use crate::interval::Interval;
 use serde::Serialize;
 
@@ -34,15 +35,17 @@ pub struct Run {
     /// Program and arguments; of several processes those of the first.
     pub command: String,
     pub processes: usize,
-    /// The base of all shares: time recorded, without repetitions; of several processes with
-    /// commands the mean.
+    /// The base of all shares: time recorded, without repetitions; of several processes that
+    /// enqueued commands the sum, as launches, times and joules of the rows are.
     pub wall_ns: f64,
+    /// How many processes that is the sum of.
+    pub wall_processes: usize,
     /// Devices that ran commands.
     pub devices: Vec<String>,
     /// Part of the wall time in which a device ran commands.
     pub busy: Option<Interval>,
-    /// Mean power of the devices with a sensor.
-    pub watts: Option<f64>,
+    /// Mean power of the devices with a sensor; null where energy is of a part of the run.
+    pub watts: Option<Interval>,
 }
 
 /// What a part of the wall time went to.
@@ -142,26 +145,30 @@ pub struct HostRow {
 #[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct EnergyRow {
     pub device: String,
-    pub joules: f64,
-    pub watts: Option<f64>,
+    /// The part of the run that all of this is of; null: all of it. Then kernels and copies, whose
+    /// times are of the run, have no joules beside them.
+    pub window: Option<Window>,
+    /// What the application took: the sum of `parts`.
+    pub joules: Interval,
+    pub watts: Option<Interval>,
     /// What it draws when it runs nothing.
     pub idle_watts: Option<Interval>,
-    /// Part of the joules that it would have drawn at rest.
-    pub idle_share: Option<f64>,
-    /// Part that kernels added to that.
-    pub kernels_share: Option<f64>,
-    /// Part that copies added; where `copies_are_below`, at most.
-    pub copies_share: Option<f64>,
-    pub copies_are_below: bool,
-    /// Kernels and copies of which only joules together are known, idle power in them.
-    pub sums: Vec<JoulesTogether>,
+    pub parts: Vec<EnergyPart>,
 }
 
-/// Joules of several kernels and copies together.
+/// A part of a device's energy. All of them add up to what was measured.
 #[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
-pub struct JoulesTogether {
+pub struct EnergyPart {
+    /// `idle`: idle power all of the time, whether commands ran or not; `kernels`, `copies`: what
+    /// they added to it; `sum`: what `names` added to it, of which only the sum is measurable;
+    /// `not-assigned`: the rest. Where idle power is not known, there is no `idle`, and it is in the
+    /// others.
+    pub kind: &'static str,
+    /// The kernels and copies of a `sum`.
     pub names: Vec<String>,
     pub joules: Interval,
+    /// Of the row's joules.
+    pub share: Interval,
 }
 
 /// A gap between commands.

@@ -24,7 +24,7 @@ impl Answer {
     pub fn new(report: &Report, trace: &Trace<'_>, stats: &Stats) -> Self {
         let mut out = rows::rows(report, trace, stats);
         let divided = causes::divide(report, trace, stats, &out);
-        out.run.wall_ns = divided.wall_ns;
+        (out.run.wall_ns, out.run.wall_processes) = (divided.wall_ns, divided.processes);
         out.buffers = buffers::rows(stats);
         out.patterns = patterns::patterns(report, trace, &out.buffers);
         let habits = Habits::gather(trace, stats);

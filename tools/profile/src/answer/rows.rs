@@ -2,7 +2,7 @@
 //! wall time. Refuses to estimate: figures are the report's.
 
 use super::causes::{self, CAPTURED, direction};
-use super::data::{Answer, CopyRow, EnergyRow, GapRow, HostRow, JoulesTogether, KernelRow, Run};
+use super::data::{Answer, CopyRow, EnergyPart, EnergyRow, GapRow, HostRow, KernelRow, Run};
 use super::percent;
 use super::sentences::outliers;
 use crate::energy::result::{Class, DeviceEnergy, PartOf};
@@ -59,12 +59,13 @@ fn run(report: &Report, wall: f64, devices: &BTreeSet<&str>) -> Run {
             program.into_iter().chain(rest).collect::<Vec<_>>().join(" ")
         },
     );
-    let measured = report.energy.iter().flat_map(|e| &e.devices);
-    let watts = measured.filter_map(DeviceEnergy::own_watts).reduce(|a, b| a + b);
+    let measured = report.energy.iter().flat_map(|e| &e.devices).filter(|d| d.window.is_none());
+    let watts = measured.filter_map(DeviceEnergy::own_watts).reduce(Interval::plus);
     Run {
         command,
         processes: report.processes.len(),
         wall_ns: wall,
+        wall_processes: 1,
         devices: devices.iter().map(|name| (*name).to_owned()).collect(),
         busy: report.busy().map(|(_, share)| share),
         watts,
@@ -110,7 +111,9 @@ fn size_in_words(d: &Definitions, geometry: u32) -> String {
 }
 
 fn class<'r>(report: &'r Report, kind: &str, name: &str) -> Option<&'r Class> {
-    let classes = report.energy.iter().flat_map(|e| &e.devices).flat_map(|d| &d.classes);
+    // Times are of the run: joules of a part of it do not belong beside them.
+    let devices = report.energy.iter().flat_map(|e| &e.devices).filter(|d| d.window.is_none());
+    let classes = devices.flat_map(|d| &d.classes);
     let mut those = classes.filter(|c| c.kind == kind && c.name == name);
     let first = those.next();
     // On several devices they differ.
@@ -208,14 +211,7 @@ fn copies(report: &Report, stats: &Stats, share: &dyn Fn(f64) -> Option<f64>) ->
             return None;
         }
         let times: Option<Vec<Interval>> = rows.iter().map(|row| total(row)).collect();
-        let time = times.and_then(|times| {
-            times.into_iter().reduce(|a, b| Interval {
-                value: a.value + b.value,
-                low: a.low + b.low,
-                high: a.high + b.high,
-                estimated: a.estimated || b.estimated,
-            })
-        });
+        let time = times.and_then(|times| times.into_iter().reduce(Interval::join));
         let bytes = rows.iter().map(|row| row.bytes).sum();
         let rate = match rows[..] {
             [one] => one.gigabytes_per_second,
@@ -294,37 +290,63 @@ fn host(report: &Report, wall: f64) -> Vec<HostRow> {
 }
 
 fn energy(of: &DeviceEnergy) -> Option<EnergyRow> {
-    let joules = of.own_joules().filter(|joules| *joules > 0.0)?;
-    let idle = of.floors.iter().find(|floor| floor.state == 0).and_then(|floor| floor.watts);
-    let seconds = of.own_seconds();
-    let added = |kind: &str| {
-        let those = of.classes.iter().filter(|class| class.kind == kind);
-        let known = those.clone().filter_map(|class| class.dynamic_joules);
-        let sum = known.map(|joules| joules.value.max(0.0)).reduce(|a, b| a + b);
-        let below = those.filter_map(|class| class.dynamic_joules_below).reduce(|a, b| a + b);
-        (sum, below)
-    };
-    let (kernels, _) = added("kernel");
-    let (copies, below) = added("transfer");
-    let share = |j: f64| (j / joules).clamp(0.0, 1.0);
-    // Each is known by itself, with an error: together they are no more than all.
-    let above = share(kernels.unwrap_or(0.0) + copies.unwrap_or(0.0));
-    let parts = of.parts();
-    let sums = parts.iter().filter_map(|part| match part.of {
-        PartOf::Sum(names) => Some(JoulesTogether { names: names.to_vec(), joules: part.joules }),
-        _ => None,
-    });
+    let joules = of.own_joules().filter(|joules| joules.value > 0.0)?;
     Some(EnergyRow {
         device: of.device.clone(),
+        window: of.window,
         joules,
         watts: of.own_watts(),
-        idle_watts: idle,
-        idle_share: idle.map(|watts| share(watts.value * seconds).min(1.0 - above)),
-        kernels_share: kernels.map(share),
-        copies_share: copies.or(below).map(share),
-        copies_are_below: copies.is_none() && below.is_some(),
-        sums: sums.collect(),
+        idle_watts: of.floors.iter().find(|floor| floor.state == 0).and_then(|floor| floor.watts),
+        parts: energy_parts(of, joules.value),
     })
+}
+
+/// Parts that add up to `all`, the joules of the application: idle power all of the time, and what
+/// others added to that.
+fn energy_parts(of: &DeviceEnergy, all: f64) -> Vec<EnergyPart> {
+    let (mut idle, mut out) = (None, Vec::<EnergyPart>::new());
+    for part in of.parts() {
+        let above = |own: Option<Interval>, known: Option<Interval>| {
+            let Some(own) = own else { return part.joules };
+            let all = part.joules.minus(own);
+            let ends = known.unwrap_or(all);
+            let low = ends.low.max(0.0).min(all.value);
+            Interval::estimated(all.value, low, ends.high.max(all.value))
+        };
+        let (kind, names, own, joules) = match part.of {
+            PartOf::Class(class) => {
+                let kind = if class.kind == "kernel" { "kernels" } else { "copies" };
+                let own = class.idle_joules;
+                let most =
+                    class.dynamic_joules_below.map(|most| Interval::estimated(0.0, 0.0, most));
+                (kind, &[][..], own, above(own, class.dynamic_joules.or(most)))
+            }
+            PartOf::Sum(names) => {
+                let group = of.groups.iter().find(|group| group.names == names);
+                let own = group.map(|group| group.idle).filter(|_| !of.floors.is_empty());
+                ("sum", names, own, above(own, None))
+            }
+            PartOf::Floor(_) => {
+                idle = Some(idle.map_or(part.joules, |sum: Interval| sum.join(part.joules)));
+                continue;
+            }
+            PartOf::Rest => ("not-assigned", &[][..], None, part.joules),
+            PartOf::Repetitions => continue,
+        };
+        if let Some(own) = own {
+            idle = Some(idle.map_or(own, |sum: Interval| sum.join(own)));
+        }
+        let same = out.iter_mut().find(|of| of.kind == kind && of.names == names);
+        match same {
+            Some(of) => of.joules = of.joules.join(joules),
+            None => out.push(EnergyPart { kind, names: names.to_vec(), joules, share: joules }),
+        }
+    }
+    let idle =
+        idle.map(|joules| EnergyPart { kind: "idle", names: Vec::new(), joules, share: joules });
+    out.splice(0..0, idle);
+    out.iter_mut().for_each(|part| part.share = part.joules.times(1.0 / all));
+    out
 }
 
 fn gaps(report: &Report, trace: &Trace<'_>, stats: &Stats) -> Vec<GapRow> {
@@ -365,5 +387,77 @@ fn command(d: &Definitions, of: WaitedFor) -> String {
     match of {
         WaitedFor::Kernel(_, kernel) => d.kernel_name(kernel).into_owned(),
         WaitedFor::Command(kind) => kind.name().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::energy::result::{Floor, Group, Repetitions};
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Whatever is known of idle power and of what running added: parts add up to the joules of
+        /// the application.
+        #[test]
+        fn parts_of_energy_add_up(
+            joules in prop::collection::vec(1.0f64..100.0, 4..=4),
+            at_rest in prop::option::of(0.0f64..1.0),
+            is_known in any::<bool>(),
+            rest in -5.0f64..20.0,
+        ) {
+            let about = |of: f64| Interval::symmetric(of, 0.1 * of);
+            let idle = |of: f64| at_rest.map(|share| about(share * of));
+            let class = |at: usize, kind| Class {
+                kind,
+                group: Some(at),
+                joules: Some(about(joules[at])),
+                idle_joules: idle(joules[at]),
+                dynamic_joules: is_known.then(|| about(joules[at])),
+                dynamic_joules_below: (!is_known).then_some(joules[at]),
+                ..Class::default()
+            };
+            let group = |at: usize, names: &[&str]| Group {
+                names: names.iter().map(|name| (*name).to_owned()).collect(),
+                busy_seconds: 1.0,
+                joules: about(joules[at]),
+                watts: about(joules[at]),
+                idle: idle(joules[at]).unwrap_or(Interval::exact(0.0)),
+            };
+            let floor = at_rest.map(|share| Floor {
+                state: 0,
+                name: "between launches",
+                watts: Some(about(share)),
+                idle_seconds: 100.0,
+                joules: Some(about(100.0 * share)),
+            });
+            let of_floor = at_rest.map_or(0.0, |share| 100.0 * share);
+            let device = DeviceEnergy {
+                seconds: 10.0,
+                measured_joules: Some(joules.iter().sum::<f64>() + of_floor + rest),
+                classes: vec![class(0, "kernel"), class(1, "transfer")],
+                groups: vec![
+                    group(0, &["a"]),
+                    group(1, &["to device"]),
+                    group(2, &["b", "c"]),
+                    group(3, &["repetitions"]),
+                ],
+                floors: floor.into_iter().collect(),
+                repetitions: Some(Repetitions {
+                    seconds: 1.0,
+                    joules: about(joules[3]),
+                    from: None,
+                    batches_in_window: None,
+                }),
+                unattributed: Some(about(rest)),
+                ..DeviceEnergy::default()
+            };
+            prop_assume!(device.own_joules().unwrap().value > 0.1);
+            let row = energy(&device).unwrap();
+            let sum = |of: fn(&EnergyPart) -> f64| row.parts.iter().map(of).sum::<f64>();
+            prop_assert!((sum(|part| part.joules.value) - row.joules.value).abs() < 1e-9, "{row:?}");
+            prop_assert!((sum(|part| part.share.value) - 1.0).abs() < 1e-9, "{row:?}");
+            prop_assert_eq!(row.parts.iter().any(|part| part.kind == "idle"), at_rest.is_some());
+        }
     }
 }

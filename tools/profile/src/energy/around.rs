@@ -279,7 +279,7 @@ pub(super) fn fill(
         found[of.class].filled.add(of, own(of), step);
     }
     let limits = Limits::of(&windows, floor, &found, step);
-    let (mut beside_commands, mut idle_beside) = (0.0, 0.0);
+    let mut beside_commands = 0.0;
     let (mut unfilled, mut host_seconds, mut host_joules) = (0_usize, 0.0, 0.0);
     for (of, spans) in &taken {
         let watts = found[of.class].watts();
@@ -290,7 +290,6 @@ pub(super) fn fill(
         };
         if of.is_filled() {
             beside_commands += of.beside();
-            idle_beside += of.joules - joules;
         } else {
             unfilled += spans.len();
             host_seconds += of.beside();
@@ -364,15 +363,15 @@ pub(super) fn fill(
         }
         out.classes.push(row);
     }
-    let at_rest = |state, name, sum: &Sum, watts: Option<Interval>, more: (f64, f64)| {
-        let joules = watts.map(|_| sum.joules + more.1);
-        result::Floor { state, name, watts, idle_seconds: sum.seconds + more.0, joules }
+    let at_rest = |state, name, sum: &Sum, watts: Option<Interval>, more: f64| {
+        let seconds = sum.seconds + more;
+        let joules = watts.map(|watts| watts.times(seconds));
+        result::Floor { state, name, watts, idle_seconds: seconds, joules }
     };
-    let beside_launches = (beside_commands, idle_beside);
-    out.floors = vec![at_rest(0, "between launches", &between, floor, beside_launches)];
+    out.floors = vec![at_rest(0, "between launches", &between, floor, beside_commands)];
     if beside.seconds > 0.0 {
         let watts = beside.watts().filter(is_known);
-        out.floors.push(at_rest(1, "before and behind all launches", &beside, watts, (0.0, 0.0)));
+        out.floors.push(at_rest(1, "before and behind all launches", &beside, watts, 0.0));
     }
     let floor = &out.floors[0];
     out.gaps = Some(result::Gaps { seconds: floor.idle_seconds, joules: floor.joules });
@@ -380,7 +379,7 @@ pub(super) fn fill(
     out.measured_joules = Some(measured.joules);
     out.mean_watts = Some(measured.joules / measured.seconds);
     let parts = out.groups.iter().map(|g| g.joules.value).sum::<f64>()
-        + out.floors.iter().filter_map(|f| f.joules).sum::<f64>();
+        + out.floors.iter().filter_map(|f| Some(f.joules?.value)).sum::<f64>();
     // What bounds a part bounds the rest from the other side.
     let rest = measured.joules - parts;
     let sum = |of: fn(Interval) -> f64| out.groups.iter().map(|g| of(g.joules)).sum::<f64>();
@@ -481,10 +480,10 @@ mod tests {
             }
             for floor in &out.floors {
                 prop_assert!((floor.watts.unwrap().value / idle - 1.0).abs() < 1e-6, "{floor:?}");
-                prop_assert!((floor.joules.unwrap() / floor.idle_seconds / idle - 1.0).abs() < 1e-6);
+                prop_assert!((floor.joules.unwrap().value / floor.idle_seconds / idle - 1.0).abs() < 1e-6);
             }
             let gaps = out.gaps.as_ref().unwrap();
-            prop_assert!((gaps.joules.unwrap() / gaps.seconds / idle - 1.0).abs() < 1e-6);
+            prop_assert!((gaps.joules.unwrap().value / gaps.seconds / idle - 1.0).abs() < 1e-6);
             let parts: f64 = out.parts().iter().map(|part| part.joules.value).sum();
             prop_assert!((parts / out.measured_joules.unwrap() - 1.0).abs() < 1e-9);
         }

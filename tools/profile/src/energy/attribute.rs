@@ -333,6 +333,9 @@ pub(super) fn measure(
         ..of_run
     };
     let mut out = rows::unknown(trace, device, power);
+    out.window = options
+        .energy_window
+        .map(|(from_seconds, to_seconds)| result::Window { from_seconds, to_seconds });
     if trace.issues.iter().any(|issue| issue.kind.means_loss()) {
         out.notes.push(
             "records of the trace are missing: idle power may be too high and joules of kernels too low, because commands may have run unseen"
@@ -373,6 +376,7 @@ pub(super) fn measure(
         rows::bound(&mut out);
         rows::missing(&mut out, options, false);
         operations(&mut out, options);
+        out.keep_to_window();
         out.containment = containment(device, power, readings);
         return out;
     }
@@ -392,6 +396,10 @@ pub(super) fn measure(
         Ok(result) => {
             rows::fill(&mut out, device, power, &problem, &result, options);
             let runs = within(runs, window);
+            // A fit over several runs is of all of them.
+            if let Some(temperature) = &mut out.temperature {
+                temperature.runs = temperature.runs.max(runs.len());
+            }
             let drift = drift(&result, &problem, ran, power, &runs);
             rows::drift(&mut out, drift, runs.len());
             out.replays = super::replayed::rows(&found, super::replayed::idle(&result));
@@ -407,9 +415,8 @@ pub(super) fn measure(
             rows::missing(&mut out, options, own);
             operations(&mut out, options);
             out.explained = options.explain.as_ref().and_then(|kernel| {
-                let row = out.classes.iter().find(|c| c.kind == "kernel" && c.name == *kernel);
                 let of = (&problem, &result);
-                super::explained::explain(kernel, device, of, &found, row, origin)
+                super::explained::explain(kernel, device, of, &found, &out.classes, origin)
             });
         }
         Err(error) => {
@@ -449,6 +456,7 @@ pub(super) fn measure(
             }
         }
     }
+    out.keep_to_window();
     compare_with_reference(&mut out, device, (power, known), (trace, readings), (problem, window));
     out.containment = containment(device, power, readings);
     out

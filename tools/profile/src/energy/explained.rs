@@ -1,6 +1,6 @@
-//! Owns what stands behind the joules of one kernel (`report --explain-energy`): what the run's own
-//! readings say of it and what windows say in which it ran alone, and each reading with what the fit
-//! makes of it. Refuses to estimate: the figures are those of the report.
+//! Owns what stands behind the joules of one kernel or direction of transfers (`report
+//! --explain-energy`): what the run's own readings say of it and what windows say in which it ran
+//! alone, and each of both with what the fit makes of it. Refuses to estimate: the figures are those of the report.
 
 use super::activity::PhysicalDevice;
 use super::replayed::{Found, Repetition, alone, idle};
@@ -10,11 +10,11 @@ use crate::interval::Interval;
 use clscope_analysis::energy::{self as fit, Attribution, ClassId, HostNs, Problem};
 use serde::Serialize;
 
-/// What decides about a kernel's joules.
+/// What decides about the joules of a kernel or transfer.
 #[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Explained {
-    /// The kernel.
+    /// The kernel, or the direction of transfers.
     pub kernel: String,
     /// All of the sum that the run's readings know it in; itself where they know it alone.
     pub names: Vec<String>,
@@ -56,9 +56,12 @@ pub struct Window {
     /// Joules above idle of a launch, restoring of memory taken off; null where windows leave no
     /// figure.
     pub joules_per_launch: Option<f64>,
-    /// What it would be by the figure of the report; null where there is none, or launches differ in
-    /// size.
+    /// What the fit makes of it, of launches like all of the run's; null where the window was not
+    /// used, or has no figure.
     pub predicted_joules_per_launch: Option<f64>,
+    /// By how much the class's power above idle is higher with this window than if it were what the
+    /// fit makes of it; null where the window was not used.
+    pub pull_watts: Option<f64>,
 }
 
 /// A reading of the run.
@@ -106,19 +109,20 @@ fn of_report(row: &Class) -> (Option<Interval>, Option<f64>) {
     )
 }
 
-/// Explains a kernel with this row of the report.
+/// Explains the row of this name, of a kernel or else of transfers; `rows`: of the report.
 pub(super) fn explain(
     kernel: &str,
     device: &PhysicalDevice,
     (problem, result): (&Problem<'_>, &Attribution),
     found: &[Found],
-    row: Option<&Class>,
+    rows: &[Class],
     origin: i64,
 ) -> Option<Explained> {
-    let is_it = |c: &super::activity::Class| c.kernel && !c.repetition && c.name == kernel;
-    let at = device.classes.iter().position(is_it)?;
+    let named = device.classes.iter().enumerate();
+    let named = named.filter(|(_, class)| !class.repetition && class.name == kernel);
+    let (at, _) = named.max_by_key(|(_, class)| class.kernel)?;
     let class = ClassId(at as u32);
-    let (joules_per_launch, joules_per_launch_below) = row.map_or((None, None), of_report);
+    let (joules_per_launch, joules_per_launch_below) = rows.get(at).map_or((None, None), of_report);
     let mut out = Explained {
         kernel: kernel.to_owned(),
         joules_per_launch,
@@ -135,28 +139,40 @@ pub(super) fn explain(
     let alone = alone(&windows, idle).filter(|_| is_one);
     out.alone_joules_per_launch = alone.and_then(|found| figure(found.0.at_least(0.0)));
     let is_figure = out.alone_joules_per_launch.is_some() || !is_one;
-    let predicted = joules_per_launch.filter(|_| is_one).map(|joules| joules.value);
-    out.windows = windows
-        .iter()
-        .map(|of| Window {
-            seconds: of.seconds,
-            launches: of.launches,
-            watts: of.watts,
-            joules_per_launch: is_figure.then(|| of.dynamic(idle.0)),
-            predicted_joules_per_launch: predicted,
-        })
-        .collect();
     let decision = match fit::readings_of(problem, class) {
-        Ok(Some(decision)) => decision,
+        Ok(Some(decision)) => Some(decision),
         Ok(None) => {
             out.absent = Some("it did not run while the sensor was read".to_owned());
-            return Some(out);
+            None
         }
         Err(why) => {
             out.absent = Some(why.to_string());
-            return Some(out);
+            None
         }
     };
+    let used = decision.iter().flat_map(|of| &of.windows);
+    let used: Vec<(&fit::Worker, &fit::AloneWindow)> =
+        used.map(|of| (&problem.workers[of.worker], of)).collect();
+    out.windows = windows
+        .iter()
+        .map(|of| {
+            let is_it =
+                |w: &fit::Worker| (w.capture, w.seconds, w.at) == (of.capture, of.seconds, of.at);
+            let row = used.iter().find(|(worker, _)| is_it(worker));
+            let joules = is_figure.then(|| of.dynamic(idle.0));
+            // What the fit leaves of the window, by launches.
+            let left = row.map(|(worker, row)| (worker.joules - row.predicted) / of.launches);
+            Window {
+                seconds: of.seconds,
+                launches: of.launches,
+                watts: of.watts,
+                joules_per_launch: joules,
+                predicted_joules_per_launch: joules.zip(left).map(|(joules, left)| joules - left),
+                pull_watts: row.map(|(_, row)| row.pull),
+            }
+        })
+        .collect();
+    let Some(decision) = decision else { return Some(out) };
     let name = |c: &ClassId| device.classes.get(c.0 as usize).map(|c| c.name.clone());
     out.names = decision.classes.iter().filter_map(name).collect();
     // The run alone: the same without workers.

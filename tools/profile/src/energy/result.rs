@@ -100,6 +100,8 @@ pub struct DeviceEnergy {
     /// (process, device id) of each.
     #[serde(skip)]
     pub members: Vec<(clscope_analysis::time::ProcessIndex, u32)>,
+    /// The part of the run that all of these figures are of (`--window`); null: all of it.
+    pub window: Option<Window>,
     /// `nvml`, `hwmon`, `pp1`, `pkg-pp0`, `pkg-pp0-dram` or `pkg`.
     pub formula: &'static str,
     pub equation: &'static str,
@@ -198,8 +200,7 @@ impl DeviceEnergy {
             out.push(Part { of, joules: group.joules });
         }
         for floor in &self.floors {
-            let joules = floor.joules.map(Interval::exact);
-            out.extend(joules.map(|joules| Part { of: PartOf::Floor(floor), joules }));
+            out.extend(floor.joules.map(|joules| Part { of: PartOf::Floor(floor), joules }));
         }
         out.extend(self.unattributed.map(|joules| Part { of: PartOf::Rest, joules }));
         out
@@ -216,10 +217,26 @@ impl DeviceEnergy {
         self.leave(self.unattributed.map(|rest| rest.moved(joules).open_by(open)));
     }
 
+    /// Counts launches and busy time in the part of the run that figures are of.
+    pub(super) fn keep_to_window(&mut self) {
+        for class in self.classes.iter_mut().filter(|_| self.window.is_some()) {
+            let part = class.covered_seconds / class.busy_seconds.max(f64::MIN_POSITIVE);
+            class.launches *= part;
+            class.busy_seconds = class.covered_seconds;
+        }
+    }
+
     /// Joules measured, without those of the recorder's repetitions.
-    pub fn own_joules(&self) -> Option<f64> {
-        let repeated = self.repetitions.as_ref().map_or(0.0, |r| r.joules);
-        Some(self.measured_joules? - repeated)
+    pub fn own_joules(&self) -> Option<Interval> {
+        let measured = Interval::exact(self.measured_joules?);
+        let repeated = self.repetitions.as_ref().filter(|repeated| repeated.seconds > 0.0);
+        Some(repeated.map_or(measured, |repeated| measured.minus(repeated.joules).at_least(0.0)))
+    }
+
+    /// Where in the run figures are from, behind the name of a device: ` in 10 to 15 s of the run`;
+    /// nothing where they are of all of it.
+    pub fn in_window(&self) -> String {
+        self.window.map_or_else(String::new, |window| format!(" in {}", window.in_words()))
     }
 
     /// Seconds that readings cover, without those of repetitions.
@@ -229,9 +246,30 @@ impl DeviceEnergy {
     }
 
     /// Mean power of the application: its joules over the same time, without repetitions.
-    pub fn own_watts(&self) -> Option<f64> {
+    pub fn own_watts(&self) -> Option<Interval> {
         let seconds = self.own_seconds();
-        self.own_joules().filter(|_| seconds > 0.0).map(|joules| joules / seconds)
+        self.own_joules().filter(|_| seconds > 0.0).map(|joules| joules.times(1.0 / seconds))
+    }
+}
+
+/// A part of the run, from its beginning on.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
+pub struct Window {
+    #[serde(rename = "from_ns", serialize_with = "as_ns")]
+    pub from_seconds: f64,
+    #[serde(rename = "to_ns", serialize_with = "as_ns")]
+    pub to_seconds: f64,
+}
+
+impl Window {
+    /// Its length.
+    pub fn seconds(&self) -> f64 {
+        self.to_seconds - self.from_seconds
+    }
+
+    /// `10 to 15 s of the run`.
+    pub fn in_words(&self) -> String {
+        format!("{} to {} s of the run", self.from_seconds, self.to_seconds)
     }
 }
 
@@ -403,7 +441,7 @@ pub struct Repetitions {
     #[serde(rename = "length_ns", serialize_with = "as_ns")]
     pub seconds: f64,
     /// Their energy, idle power included: no part of the application's.
-    pub joules: f64,
+    pub joules: Interval,
     /// Traces in which they are kept: this one, where its captured launches were measured afterwards,
     /// or those of `--with`; null where the run itself holds them.
     pub from: Option<String>,
@@ -449,7 +487,7 @@ pub struct Floor {
     #[serde(rename = "idle_ns", serialize_with = "as_ns")]
     pub idle_seconds: f64,
     /// Null where the floor is not known: that energy is unattributed.
-    pub joules: Option<f64>,
+    pub joules: Option<Interval>,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -458,7 +496,7 @@ pub struct Gaps {
     #[serde(rename = "time_ns", serialize_with = "as_ns")]
     pub seconds: f64,
     /// Null where a floor that they were at is not known.
-    pub joules: Option<f64>,
+    pub joules: Option<Interval>,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -504,20 +542,19 @@ mod tests {
             mean_watts: Some(125.0),
             repetitions: Some(Repetitions {
                 seconds: 6.0,
-                joules,
+                joules: Interval::around(joules, 0.1 * joules),
                 from: from.map(str::to_owned),
                 batches_in_window: None,
             }),
             ..DeviceEnergy::default()
         };
-        assert_eq!(
-            (of(None, 800.0).own_joules(), of(None, 800.0).own_watts()),
-            (Some(200.0), Some(100.0))
-        );
+        // What is not known of repetitions is not known of the rest.
+        let within = of(None, 800.0);
+        assert_eq!(within.own_joules(), Some(Interval::around(200.0, 80.0)));
+        assert_eq!(within.own_watts(), Some(Interval::around(100.0, 40.0)));
         // Those of another time are not in the readings.
-        assert_eq!(
-            (of(Some("t"), 0.0).own_seconds(), of(Some("t"), 0.0).own_watts()),
-            (8.0, Some(125.0))
-        );
+        let of_another = of(Some("t"), 0.0);
+        assert_eq!(of_another.own_watts(), Some(Interval::exact(125.0)));
+        assert_eq!(of_another.own_seconds(), 8.0);
     }
 }

@@ -54,10 +54,7 @@ pub(super) fn fill(
     out.classes = classes(device, problem, result);
     out.groups = result.groups.iter().map(|g| group(device, g)).collect();
     out.floors = floors(result);
-    out.gaps = Some(result::Gaps {
-        seconds: result.gaps.seconds.0,
-        joules: result.gaps.joules.map(|joules| joules.0),
-    });
+    out.gaps = Some(result::Gaps { seconds: result.gaps.seconds.0, joules: result.gaps.joules });
     out.iteration = options.iteration_kernel.clone().zip(result.iteration).map(|(kernel, i)| {
         result::Iteration {
             kernel,
@@ -167,7 +164,7 @@ fn floors(result: &Attribution) -> Vec<result::Floor> {
         },
         watts: f.watts,
         idle_seconds: f.idle.0,
-        joules: f.watts.map(|_| f.joules.0),
+        joules: f.joules(),
     });
     floors.collect()
 }

@@ -169,8 +169,9 @@ mod tests {
                 let covered = sum(&|e| e.classes[at].covered_seconds);
                 prop_assert!((row.watts.unwrap().value / (right / covered) - 1.0).abs() < 1e-3);
             }
-            let idle = sum(&|e| e.floors.iter().filter_map(|f| f.joules).sum());
-            let seen: f64 = all.floors.iter().filter_map(|f| f.joules).sum();
+            let joules = |e: &DeviceEnergy| e.floors.iter().filter_map(|f| Some(f.joules?.value)).sum();
+            let idle = sum(&joules);
+            let seen: f64 = joules(&all);
             prop_assert!((seen / idle - 1.0).abs() < 1e-3, "{seen} {idle}");
             let parts: f64 = all.parts().iter().map(|part| part.joules.value).sum();
             prop_assert!((parts / all.measured_joules.unwrap() - 1.0).abs() < 1e-9);

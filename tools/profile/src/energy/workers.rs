@@ -140,7 +140,7 @@ pub(super) fn apart(
     let is_own =
         |class: ClassId| device.classes.get(class.0 as usize).is_some_and(|c| !c.repetition);
     let (mut groups, mut places) = (Vec::new(), Vec::new());
-    let (mut seconds, mut joules, mut half, mut idle) = (0.0, 0.0, 0.0f64, 0.0);
+    let (mut seconds, mut joules, mut idle) = (0.0, Interval::exact(0.0), 0.0);
     for (of, group) in result.groups.iter().zip(std::mem::take(&mut out.groups)) {
         if of.classes.iter().any(|class| is_own(*class)) {
             places.push(Some(groups.len()));
@@ -148,8 +148,7 @@ pub(super) fn apart(
         } else {
             places.push(None);
             seconds += of.busy.0;
-            joules += of.joules.value;
-            half = half.hypot(of.joules.half());
+            joules = joules.plus(of.joules);
             idle += of.idle.value;
         }
     }
@@ -159,13 +158,12 @@ pub(super) fn apart(
     out.groups = groups;
     out.classes.truncate(device.classes.iter().filter(|c| !c.repetition).count());
     if seconds > 0.0 {
-        let figure = Interval::above_none(joules, half);
         out.groups.push(Group {
             names: vec![Group::REPETITIONS.to_owned()],
             busy_seconds: seconds,
             busy_open: 0.0,
-            joules: figure,
-            watts: figure.times(1.0 / seconds),
+            joules,
+            watts: joules.times(1.0 / seconds),
             idle: Interval::exact(idle),
         });
     }

@@ -14,7 +14,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Name and version of this schema.
-pub const SCHEMA: &str = "clscope-report/7";
+pub const SCHEMA: &str = "clscope-report/8";
 
 /// The whole report.
 #[derive(Debug, Serialize, schemars::JsonSchema)]

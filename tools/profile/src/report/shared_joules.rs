@@ -36,10 +36,7 @@ pub(super) fn joules_of_rows(
                 (None, Some(_)) if !counted.insert((ran.metered, class.group)) => continue,
                 (None, Some(group)) => group.joules,
             };
-            all.value += part.value;
-            all.low += part.low;
-            all.high += part.high;
-            all.estimated |= part.estimated;
+            all = all.join(part);
         }
         Ok(all)
     };
@@ -83,6 +80,9 @@ fn known<'e>(
     };
     if let Some(why) = &device.failed {
         return Err(format!("{}: {why}", ran.device));
+    }
+    if let Some(window) = device.window {
+        return Err(format!("joules are of {} alone (--window)", window.in_words()));
     }
     let kind = if ran.kernel { "kernel" } else { "transfer" };
     let class = device.classes.iter().find(|c| c.kind == kind && c.name == ran.name);

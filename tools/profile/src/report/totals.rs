@@ -19,12 +19,7 @@ fn sum_independent<'r>(rows: impl Iterator<Item = &'r Commands>) -> Interval {
 fn sum_corrected(rows: &[&Commands]) -> Option<Interval> {
     let with_time = rows.iter().filter(|row| row.time_ns.count > 0);
     let each: Option<Vec<Interval>> = with_time.map(|row| row.corrected_total_ns).collect();
-    each?.into_iter().reduce(|sum, of| Interval {
-        value: sum.value + of.value,
-        low: sum.low + of.low,
-        high: sum.high + of.high,
-        estimated: sum.estimated || of.estimated,
-    })
+    each?.into_iter().reduce(Interval::join)
 }
 
 impl Report {

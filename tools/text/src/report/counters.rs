@@ -24,8 +24,11 @@ fn figure(of: &Interval) -> String {
         Spoken::AtMost(most) => format!("<{most:.digits$}"),
         _ if half.is_infinite() => format!("{:.1}+-?", of.value),
         spoken if of.value.abs() >= 1e5 => {
-            let half = spoken.plus_minus().map(|half| format!("+-{half}"));
-            format!("{:.3e}{}", of.value, half.unwrap_or_default())
+            format!("{:.3e}{}", of.value, spoken.behind().unwrap_or_default())
+        }
+        Spoken::Sides(..) => {
+            let (below, above) = (of.value - of.low, of.high - of.value);
+            format!("{:.digits$} -{below:.digits$}/+{above:.digits$}", of.value)
         }
         _ => format!("{:.digits$}+-{half:.digits$}", of.value),
     }

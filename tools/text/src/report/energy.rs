@@ -65,13 +65,18 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
     if let Some(joules) = d.measured_joules {
         let mean = dash(d.mean_watts.map(|w| si(w, "W")));
         let (joules, seconds) = (si(joules, "J"), time(d.seconds * 1e9));
-        let own = d.own_joules().filter(|own| Some(*own) != d.measured_joules);
-        let own = own.map_or_else(String::new, |j| format!("; {} without repetitions", si(j, "J")));
+        let own = d.own_joules().filter(|own| Some(own.value) != d.measured_joules);
+        let part = d.in_window();
+        let own =
+            own.map_or_else(String::new, |j| format!("; {} without repetitions", in_joules(&j)));
         let at = d.temperature.map_or_else(String::new, |t| format!(", at {}", t.range()));
-        let _ =
-            writeln!(out, "\nEnergy of {}: {joules} in {seconds}, {mean} mean{at}{own}", d.device);
+        let _ = writeln!(
+            out,
+            "\nEnergy of {}{part}: {joules} in {seconds}, {mean} mean{at}{own}",
+            d.device
+        );
     } else {
-        let _ = writeln!(out, "\nEnergy of {}: not known", d.device);
+        let _ = writeln!(out, "\nEnergy of {}{}: not known", d.device, d.in_window());
     }
     let _ = writeln!(
         out,
@@ -121,8 +126,8 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
     let mut table = Table::new(&titles);
     let limit = shown.limit(rows.len());
     for c in &rows[..limit] {
-        let measured = d.own_joules().filter(|all| *all > 0.0);
-        let share = c.joules.zip(measured).map(|(j, all)| j.value / all);
+        let measured = d.own_joules().filter(|all| all.value > 0.0);
+        let share = c.joules.zip(measured).map(|(j, all)| j.value / all.value);
         let mut cells = vec![
             percent(share),
             dash(c.joules.map(|j| or_bound(&j, |j| si(j, "J")))),
@@ -164,7 +169,7 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
             "  idle power {}: {level}; for {}: {}",
             f.name,
             time(f.idle_seconds * 1e9),
-            dash(f.joules.map(|j| si(j, "J")))
+            dash(f.joules.as_ref().map(in_joules))
         );
     }
     if let Some(g) = &d.gaps {
@@ -172,15 +177,12 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
             out,
             "  gaps between launches: {}, {}",
             time(g.seconds * 1e9),
-            dash(g.joules.map(|j| si(j, "J")))
+            dash(g.joules.as_ref().map(in_joules))
         );
     }
-    let part = d.unattributed_joules.zip(d.own_joules().filter(|all| *all > 0.0));
-    let part = percent(part.map(|(rest, all)| rest / all));
-    let rest = dash(d.unattributed.map(|j| match j.longer() {
-        half if half > 0.0 => format!("{} +- {}", si(j.value, "J"), si(half, "J")),
-        _ => si(j.value, "J"),
-    }));
+    let part = d.unattributed_joules.zip(d.own_joules().filter(|all| all.value > 0.0));
+    let part = percent(part.map(|(rest, all)| rest / all.value));
+    let rest = dash(d.unattributed.map(|rest| rest.with_ends(|j| si(j, "J"))));
     let _ = writeln!(out, "  not assigned: {rest} ({part})");
     if let Some(i) = &d.iteration {
         let _ = writeln!(
@@ -230,9 +232,10 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
 /// Characters of the line that shows residuals over time.
 const COLUMNS: usize = 60;
 
-/// What decides about the joules of one kernel.
+/// What decides about the joules of one kernel or transfer.
 fn explain(d: &DeviceEnergy, of: &Explained, shown: &Shown, out: &mut Page) {
-    let _ = writeln!(out, "\nEnergy of {} on {}: what decides about it", of.kernel, d.device);
+    let (device, part) = (&d.device, d.in_window());
+    let _ = writeln!(out, "\nEnergy of {} on {device}{part}: what decides about it", of.kernel);
     if let Some(why) = &of.absent {
         let _ = writeln!(out, "  absent: {why}");
     }
@@ -264,8 +267,11 @@ fn explain(d: &DeviceEnergy, of: &Explained, shown: &Shown, out: &mut Page) {
         );
     }
     if !of.windows.is_empty() {
-        out.push_str("  windows in which it ran alone\n");
-        let mut table = Table::new(&["length", "launches", "W", "J/launch", "predicted"]);
+        out.push_str(
+            "  windows in which it ran alone: measured above idle, and predicted by the fit\n",
+        );
+        let mut table =
+            Table::new(&["length", "launches", "W", "J/launch", "predicted", "moves it by"]);
         let limit = shown.limit(of.windows.len());
         for window in &of.windows[..limit] {
             table.row(vec![
@@ -274,9 +280,13 @@ fn explain(d: &DeviceEnergy, of: &Explained, shown: &Shown, out: &mut Page) {
                 si(window.watts, "W"),
                 dash(window.joules_per_launch.map(|j| si(j, "J"))),
                 dash(window.predicted_joules_per_launch.map(|j| si(j, "J"))),
+                dash(window.pull_watts.map(|w| si(w, "W"))),
             ]);
         }
         out.push_str(&table.render(shown.width));
+        if of.windows.len() > limit {
+            let _ = writeln!(out, "  and {} more: --limit 0 shows all", of.windows.len() - limit);
+        }
     }
     let Some(residual) = of.residual_watts.filter(|_| !of.readings.is_empty()) else { return };
     out.push_str("  readings of the run that move its power most\n");
@@ -361,7 +371,7 @@ fn repetitions(d: &DeviceEnergy, out: &mut Page) {
                 "  repeated: {} in {}, {}, which are no part of the rows above",
                 d.batches_told(),
                 time(r.seconds * 1e9),
-                si(r.joules, "J")
+                in_joules(&r.joules)
             );
         }
     }

@@ -11,7 +11,9 @@ use crate::table::wrapped;
 use clscope_io::shorten;
 use clscope_io::text::{Page, line};
 use clscope_profile::answer::bytes;
-use clscope_profile::answer::data::{Advice, Answer, Cause, EnergyRow, KernelRow, Pattern};
+use clscope_profile::answer::data::{
+    Advice, Answer, Cause, EnergyPart, EnergyRow, KernelRow, Pattern, Run,
+};
 use clscope_profile::interval::{Interval, Spoken};
 use clscope_profile::report::Report;
 use columns::Columns;
@@ -156,7 +158,7 @@ fn percent(share: f64) -> String {
 /// A part in whole percent: a small one is not none.
 fn part(share: f64) -> String {
     match 100.0 * share {
-        percent if percent < 0.5 => "below 1 %".to_owned(),
+        percent if (0.0..0.5).contains(&percent) => "below 1 %".to_owned(),
         percent => format!("{percent:.0} %"),
     }
 }
@@ -173,10 +175,14 @@ fn part_at_most(share: f64) -> String {
 fn figure(of: Option<&Interval>, shown: impl Fn(f64) -> String) -> String {
     let Some(of) = of else { return "-".to_owned() };
     match of.spoken() {
-        Spoken::Within(share) if share <= WIDE => shown(of.value),
         Spoken::AtMost(most) => format!("<{}", shown(most)),
+        _ if is_narrow(of) => shown(of.value),
         _ => of.in_words(shown),
     }
+}
+
+fn is_narrow(of: &Interval) -> bool {
+    of.relative().is_some_and(|wide| wide <= WIDE)
 }
 
 /// Joules, or what they are at most.
@@ -190,7 +196,7 @@ fn figure_or_below(of: Option<&Interval>, below: Option<f64>) -> String {
 /// The run in a line.
 fn heading(answer: &Answer, width: usize) -> String {
     let run = &answer.run;
-    let mut facts = time(run.wall_ns);
+    let mut facts = length(run);
     match &run.devices[..] {
         [] if answer.why.is_empty() => facts = "nothing was recorded".to_owned(),
         [] => facts += ", no command has a device time",
@@ -201,17 +207,21 @@ fn heading(answer: &Answer, width: usize) -> String {
         let about = if busy.estimated { "~" } else { "" };
         facts += &format!(", {about}{:.0} % busy", 100.0 * busy.value);
     }
-    if let Some(watts) = run.watts {
-        facts += &format!(", {watts:.0} W");
+    if let Some(watts) = &run.watts {
+        facts += &format!(", {}", figure(Some(watts), |watts| format!("{watts:.0} W")));
     }
-    let processes = match run.processes {
-        0 | 1 => String::new(),
-        n => format!(" ({n} processes)"),
-    };
-    let left = width.saturating_sub(facts.chars().count() + processes.len() + 2).max(8);
+    let left = width.saturating_sub(facts.chars().count() + 2).max(8);
     let command = if run.command.is_empty() { "a run" } else { run.command.as_str() };
-    let all = format!("{}{processes}: {facts}", shorten::middle(&line(command), left));
+    let all = format!("{}: {facts}", shorten::middle(&line(command), left));
     shorten::middle(&all, width)
+}
+
+/// How long the run took: of several processes all of their time, as of everything below.
+fn length(run: &Run) -> String {
+    match run.wall_processes {
+        0 | 1 => time(run.wall_ns),
+        n => format!("{} in {n} processes", time(run.wall_ns)),
+    }
 }
 
 /// A sentence with the name in it shortened where all of it has no room.
@@ -238,7 +248,7 @@ fn why(answer: &Answer, out: &mut Screen) {
         return;
     }
     out.put("");
-    out.put(&format!("WHY IT TAKES {}", time(answer.run.wall_ns)));
+    out.put(&format!("WHY IT TAKES {}", length(&answer.run)));
     let (first, rest) = answer.first_causes(CAUSES - 1);
     let mut spare = CAUSE_LINES.saturating_sub(first.len() + usize::from(rest.is_some()));
     for cause in first {
@@ -482,37 +492,46 @@ const NAMED_IN_SUM: usize = 3;
 
 fn energy(row: &EnergyRow, several: bool, width: usize) -> Vec<String> {
     let device = if several { format!("{}: ", row.device) } else { String::new() };
-    let mut parts: Vec<String> = Vec::new();
-    if let Some(watts) = &row.idle_watts {
-        let share = row.idle_share.map_or_else(String::new, |s| format!("{} ", part(s)));
-        let watts = figure(Some(watts), |w| format!("{w:.0} W"));
-        parts.push(format!("idle {share}({watts})"));
-    }
-    if let Some(share) = row.kernels_share {
-        parts.push(format!("kernels above idle {}", part(share)));
-    }
-    if let Some(share) = row.copies_share {
-        parts.push(match row.copies_are_below {
-            true => format!("copies {}", part_at_most(share)),
-            false => format!("copies {}", part(share)),
-        });
-    }
-    let copies = row.copies_share.filter(|_| !row.copies_are_below);
-    if let (Some(idle), Some(kernels)) = (row.idle_share, row.kernels_share) {
-        let left = 1.0 - idle - kernels - copies.unwrap_or(0.0);
-        if left >= 0.01 {
-            parts.push(format!("other {}", part(left)));
+    let window = row.window.map_or_else(String::new, |of| format!(" in {}", of.in_words()));
+    let all = figure(Some(&row.joules), joules);
+    let watts = |watts: &Interval| figure(Some(watts), |watts| format!("{watts:.0} W"));
+    let mean = row.watts.as_ref().map_or_else(String::new, |mean| format!(", {}", watts(mean)));
+    let with_idle = row.parts.iter().all(|part| part.kind != "idle");
+    let shown = row.parts.iter().filter(|part| is_shown(part)).map(|part| {
+        let share = share(&part.share);
+        match part.kind {
+            "idle" => {
+                let level = row.idle_watts.as_ref().map(|of| format!(" ({})", watts(of)));
+                format!("idle power {share}{}", level.unwrap_or_default())
+            }
+            "not-assigned" => format!("not assigned {share}"),
+            kind => {
+                let of = match kind {
+                    "sum" => some_names(&part.names, NAMED_IN_SUM).join(" + "),
+                    kind => kind.to_owned(),
+                };
+                format!("{of} {} {share}", if with_idle { "with idle" } else { "above idle" })
+            }
         }
-    }
-    for sum in &row.sums {
-        let names = some_names(&sum.names, NAMED_IN_SUM).join(" + ");
-        parts.push(format!("{names} together {} with idle", figure(Some(&sum.joules), joules)));
-    }
-    let all = joules(row.joules);
-    let watts = row.watts.map_or_else(String::new, |watts| format!(", {watts:.0} W"));
-    let parts = if parts.is_empty() { String::new() } else { format!(": {}", parts.join(", ")) };
-    let text = format!("ENERGY      {device}{all}{watts}{parts}");
+    });
+    let shown: Vec<String> = shown.collect();
+    let parts = if shown.is_empty() { String::new() } else { format!(": {}", shown.join(", ")) };
+    let text = format!("ENERGY      {device}{all}{window}{mean}{parts}");
     wrapped(&text, width).lines().map(str::to_owned).collect()
+}
+
+/// Whether a part is more than the rounding of the others.
+fn is_shown(of: &EnergyPart) -> bool {
+    of.kind != "not-assigned" || of.share.value.abs() >= 0.005 || !is_narrow(&of.share)
+}
+
+/// A share in whole percent, with both ends where its interval is wide.
+fn share(of: &Interval) -> String {
+    match of.spoken() {
+        Spoken::AtMost(most) if of.value >= 0.0 => part_at_most(most),
+        _ if is_narrow(of) => part(of.value),
+        _ => of.with_ends(part),
+    }
 }
 
 fn footer(report: &Report, trace: Option<&str>, width: usize) -> Vec<String> {

@@ -169,8 +169,9 @@ pub(super) fn heading(report: &Report, width: usize) -> Page {
         );
         line(&mut out, "", &text);
         if let Some(bias) = &device.span_bias_ns {
-            let bias = format!("span bias {} +-{}", time(bias.value), time(bias.longer()));
-            let text = format!("{bias} is in every span; only \"corrected\" is without it");
+            let bias = bias.with_ends(time);
+            let text =
+                format!("span bias {bias} is in every span; only \"corrected\" is without it");
             line(&mut out, "", &text);
         }
     }

@@ -48,8 +48,7 @@ pub struct Shown {
     pub names: Rc<Names>,
     /// Counters asked for by name.
     pub counters: Vec<String>,
-    /// Columns: the terminal's, and no limit where there is none, so that names reach a pipe or a
-    /// file whole.
+    /// Columns: the terminal's; where there is none, what `COLUMNS` says, or 80.
     pub width: usize,
 }
 

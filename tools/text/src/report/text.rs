@@ -64,18 +64,35 @@ fn estimated(e: Option<&Interval>) -> String {
     e.map_or_else(|| "-".to_owned(), |e| format!("~{}", or_bound(e, time)))
 }
 
+/// Titles of [`spread_of_all`]: estimates have their intervals behind them. That of the mean is the
+/// total's.
+fn titles_of_spread(sampled: bool) -> Vec<&'static str> {
+    match sampled {
+        true => vec!["mean", "median", PLUS_MINUS, "p95", PLUS_MINUS, "min", "max"],
+        false => vec!["mean", "median", "p95", "min", "max"],
+    }
+}
+
 /// As [`spread`], of all commands; the least and the most are those of the timed ones.
-fn spread_of_all(k: &Commands) -> [String; 5] {
-    let mut cells = spread(&k.time_ns);
-    if let Some(most) = &k.at_most_ns {
-        cells = spread(most).map(|cell| format!("<{cell}"));
-    }
+fn spread_of_all(k: &Commands, sampled: bool) -> Vec<String> {
+    let cells = match &k.at_most_ns {
+        Some(most) => spread(most).map(|cell| format!("<{cell}")),
+        None => spread(&k.time_ns),
+    };
+    let [mut mean, mut median, mut p95, min, max] = cells;
+    let mut intervals = [String::new(), String::new()];
     if let Some(e) = &k.estimate {
-        for (cell, estimate) in cells.iter_mut().zip([&e.mean_ns, &e.median_ns, &e.p95_ns]) {
-            *cell = estimated(estimate.as_ref());
-        }
+        mean = estimated(e.mean_ns.as_ref());
+        median = estimated(e.median_ns.as_ref());
+        p95 = estimated(e.p95_ns.as_ref());
+        intervals =
+            [&e.median_ns, &e.p95_ns].map(|of| of.as_ref().map_or_else(String::new, plus_minus));
     }
-    cells
+    let [of_median, of_p95] = intervals;
+    match sampled {
+        true => vec![mean, median, of_median, p95, of_p95, min, max],
+        false => vec![mean, median, p95, min, max],
+    }
 }
 
 /// Share and total, unknown where nothing was timed.
@@ -139,7 +156,8 @@ fn kernels(report: &Report, shown: &Shown, out: &mut Page) {
         (untimed, "untimed"),
     ];
     titles.extend(columns.iter().filter(|(on, _)| *on).map(|(_, title)| *title));
-    titles.extend(["mean", "median", "p95", "min", "max", "kernel"]);
+    titles.extend(titles_of_spread(sampled));
+    titles.push("kernel");
     let mut table = Table::new(&titles);
     let limit = shown.limit(rows.len());
     for k in &rows[..limit] {
@@ -160,7 +178,7 @@ fn kernels(report: &Report, shown: &Shown, out: &mut Page) {
         cells.extend(
             columns.iter().zip(figures).filter(|((on, _), _)| *on).map(|(_, figure)| figure),
         );
-        cells.extend(spread_of_all(k));
+        cells.extend(spread_of_all(k, sampled));
         cells.push(match &k.device {
             Some(device) if several => format!("{} on {device}", k.name),
             _ => k.name.clone(),
@@ -231,10 +249,10 @@ fn transfers(report: &Report, shown: &Shown, out: &mut Page) {
         ];
         let mut titles: Vec<&str> =
             columns.iter().filter(|(on, _)| *on).map(|(_, title)| *title).collect();
-        titles.extend(["mean", "median", "p95", "max", "transfer"]);
+        titles.extend(titles_of_spread(sampled));
+        titles.push("transfer");
         let mut table = Table::new(&titles);
         for t in &report.transfers {
-            let [mean, median, p95, _, max] = spread_of_all(t);
             let rate = t.gigabytes_per_second.map_or_else(|| "-".to_owned(), |r| format!("{r:.2}"));
             let [share, total, interval] = sum_of_all(t);
             let figures = [
@@ -252,13 +270,8 @@ fn transfers(report: &Report, shown: &Shown, out: &mut Page) {
                 .filter(|((on, _), _)| *on)
                 .map(|(_, figure)| figure)
                 .collect();
-            cells.extend([
-                mean,
-                median,
-                p95,
-                max,
-                format!("{}{}", t.name, t.direction.map_or("", short_direction)),
-            ]);
+            cells.extend(spread_of_all(t, sampled));
+            cells.push(format!("{}{}", t.name, t.direction.map_or("", short_direction)));
             table.row(cells);
         }
         out.push_str(&table.render(shown.width));
@@ -488,14 +501,11 @@ fn waits(report: &Report, shown: &Shown, out: &mut Page) {
         let mark = if estimated { "~" } else { "" };
         let of = |(name, ns): (&str, Option<u64>)| match ns {
             Some(ns) => {
-                let half = w.waited_for.iter().find(|of| of.name == name);
-                let half = half
-                    .and_then(|of| of.interval_ns.as_ref())
-                    .map_or_else(String::new, |interval| {
-                        format!(" +-{}", percent(Some(interval.longer() / total)))
-                    });
+                let known = w.waited_for.iter().find(|of| of.name == name);
+                let known = known.and_then(|of| of.interval_ns.as_ref()).filter(|_| total > 0.0);
                 let share = percent((total > 0.0).then(|| ns as f64 / total));
-                format!("{name} {mark}{share}{half}")
+                let sides = known.map_or_else(String::new, |of| points(&of.times(1.0 / total)));
+                format!("{name} {mark}{share}{sides}")
             }
             None => name.to_owned(),
         };
@@ -510,6 +520,17 @@ fn waits(report: &Report, shown: &Shown, out: &mut Page) {
     }
     out.push_str(&table.render(shown.width));
     more(out, report.waits.len() - limit);
+}
+
+/// What stands behind a share: its sides in points of per cent, where they are not none as shown.
+fn points(of: &Interval) -> String {
+    let [below, above] = [of.value - of.low, of.high - of.value];
+    match [below, above].map(|side| format!("{:.1}", 100.0 * side)) {
+        _ if !of.longer().is_finite() => " +-?".to_owned(),
+        [below, above] if below == "0.0" && above == "0.0" => String::new(),
+        [below, above] if below == above => format!(" +-{above}%"),
+        [below, above] => format!(" -{below}/+{above}%"),
+    }
 }
 
 fn functions(report: &Report, shown: &Shown, out: &mut Page) {

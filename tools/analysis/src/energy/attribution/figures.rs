@@ -235,18 +235,15 @@ pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attributi
                 state,
                 watts: is_known.then_some(watts),
                 idle: Seconds(rest.seconds),
-                joules: Joules(rest.seconds * watts.value),
-                rate: watts.value,
                 load: if was_seen { model.load(&of_rest) } else { [0.0; 2] },
             }
         })
         .collect();
-    let known = || floors.iter().filter(|floor| floor.watts.is_some());
     let floor_open = floors.iter().any(|floor| floor.watts.is_none());
     // What was read at rest is no part of what a model may err in.
     let whole = if floor_open { sum(all.iter().cloned()) } else { at_work.all() };
     let assigned: f64 = rows_of_groups.iter().map(|group| group.joules.value).sum::<f64>()
-        + known().map(|floor| floor.joules.0).sum::<f64>();
+        + floors.iter().filter_map(|floor| Some(floor.joules()?.value)).sum::<f64>();
     let classes = (0..activity.classes())
         .map(|class| {
             let k = of.present.iter().position(|of| *of == class);
@@ -381,7 +378,7 @@ impl Assembly<'_> {
         let length = |of: &[(f64, f64)]| of.iter().map(|(from, to)| to - from).sum::<f64>();
         let seconds = length(&gaps);
         let mut elsewhere = 0.0;
-        let mut joules = Some(0.0);
+        let mut joules = Some(Interval::exact(0.0));
         // State 0 is where the device was at none of the others.
         for floor in floors.iter().rev() {
             let spans = self.problem.states.iter().filter(|span| span.state == floor.state);
@@ -391,12 +388,11 @@ impl Assembly<'_> {
                 _ => length(&common(&gaps, &spans.collect::<Vec<_>>())),
             };
             elsewhere += here;
-            let rate = floor.rate;
             if here > 0.0 {
-                joules = joules.filter(|_| floor.watts.is_some()).map(|sum| sum + rate * here);
+                joules = joules.zip(floor.watts).map(|(sum, watts)| sum.join(watts.times(here)));
             }
         }
-        GapCost { seconds: Seconds(seconds), joules: joules.map(Joules) }
+        GapCost { seconds: Seconds(seconds), joules }
     }
 
     /// Measured energy from the first marker inside the coverage to the last, over the iterations

@@ -36,6 +36,15 @@ impl Row {
     }
 }
 
+impl super::Fit {
+    /// What the fit makes of a reading, in its joules, where its launches are like all of the run's:
+    /// without what is particular to a capture.
+    pub fn predicted(&self, reading: usize) -> f64 {
+        let effects = self.points[self.mode].effects.iter();
+        self.rows[reading].fixed.iter().zip(effects).map(|(times, effect)| times * effect).sum()
+    }
+}
+
 /// Powers that shares are of.
 #[derive(Debug, Clone)]
 pub(super) struct Powers {

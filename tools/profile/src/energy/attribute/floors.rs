@@ -18,13 +18,41 @@ pub(in crate::energy) struct Floors {
 /// By how much a floor may exceed what the sensor read at the least: noise, and a warmer device.
 const ABOVE_LEAST: f64 = 1.1;
 
+/// A note where a floor that the user named is not used.
+fn unused(known: Option<&KnownFloor>) -> Option<String> {
+    known.filter(|known| known.asked).map(|known| {
+        format!(
+            "idle power of {} W ({}) is not used, because the run itself shows it",
+            known.watts, known.source
+        )
+    })
+}
+
 /// Floors from idle time. Where the run shows none between or after commands, what kernels add
-/// tells it, or what was measured another time, by which is known better.
+/// tells it, or what was measured another time, by which is known better. A state that a fit does
+/// not distinguish from the one between launches is none.
 pub(in crate::energy) fn floors_of(
     problem: &Problem<'_>,
     settle: f64,
     known: Option<&KnownFloor>,
 ) -> Floors {
+    let mut out = choose(problem, settle, known);
+    while out.floors.len() > 1 {
+        let with = Problem { floors: &out.floors, states: &out.states, ..*problem };
+        let twin = fit::attribute(&with).ok().and_then(|fit| fit::twin_of_first(&fit.floors));
+        let Some(twin) = twin else { break };
+        // The level that idle time showed is that of both.
+        out.floors[0] = out.floors.remove(twin);
+        out.states.retain(|span| span.state != twin);
+        for span in out.states.iter_mut().filter(|span| span.state > twin) {
+            span.state -= 1;
+        }
+        (out.measured_before, out.told) = (false, unused(known));
+    }
+    out
+}
+
+fn choose(problem: &Problem<'_>, settle: f64, known: Option<&KnownFloor>) -> Floors {
     let (activity, settle_s) = (problem.activity, Seconds(settle));
     let idle = fit::idle_levels(activity, problem.series, settle_s, problem.temperature);
     let asked = known.filter(|known| known.asked);
@@ -39,25 +67,17 @@ pub(in crate::energy) fn floors_of(
             known.watts, known.source
         );
         let told = asked.is_some().then_some(why);
-        return Floors { told, ..floors_of(problem, settle, None) };
+        return Floors { told, ..choose(problem, settle, None) };
     }
-    let unused = || {
-        asked.map(|known| {
-            format!(
-                "idle power of {} W ({}) is not used, because the run itself shows it",
-                known.watts, known.source
-            )
-        })
-    };
     let of_run = || Floors {
         floors: idle.floors(),
         states: idle.states.clone(),
         measured_before: false,
-        told: unused(),
+        told: unused(known),
     };
     let seen = || {
         let Some(found) = between_launches(&idle, problem, settle) else { return of_run() };
-        let told = found.told.into_iter().chain(unused()).reduce(|a, b| a + "; " + &b);
+        let told = found.told.into_iter().chain(unused(known)).reduce(|a, b| a + "; " + &b);
         Floors { told, ..found }
     };
     // Without a level and without a table there is nothing to choose between.

@@ -121,7 +121,7 @@ fn launches_that_were_only_tried_are_no_part_of_the_applications_energy() {
     let repeated = out.repetitions.as_ref().unwrap();
     assert!((repeated.seconds / 0.26 - 1.0).abs() < 0.01, "{}", repeated.seconds);
     let truth = 0.2 * 200.0 + 0.06 * 300.0;
-    assert!((repeated.joules / truth - 1.0).abs() < 0.05, "{} {truth}", repeated.joules);
+    assert!((repeated.joules.value / truth - 1.0).abs() < 0.05, "{:?} {truth}", repeated.joules);
     let rest = out.unattributed_joules.unwrap() / out.measured_joules.unwrap();
     assert!(rest.abs() < 0.01, "{rest}");
 }
@@ -157,10 +157,9 @@ fn what_was_drawn_is_known_where_nobodys_part_is() {
     assert_eq!(out.unattributed_joules, None);
 }
 
-/// A kernel of 4 ms at 150 W every 100 ms for 4 s, at 123 W between; 128 W before the context is
-/// made and behind its end.
-#[test]
-fn energy_of_paced_launches_adds_up_where_rest_outside_of_them_is_higher() {
+/// A kernel of 4 ms at 150 W every 100 ms for 4 s, with so many watts between; others before the
+/// context is made and behind its end.
+fn paced(between: f64, outside: f64) -> DeviceEnergy {
     let mut device = PhysicalDevice::named("gpu", "", Kind::Gpu);
     device.classes.push(Class { name: "k".into(), kernel: true, repetition: false });
     let launches = || (0..40).map(|i| 500 + i * 100);
@@ -175,23 +174,48 @@ fn energy_of_paced_launches_adds_up_where_rest_outside_of_them_is_higher() {
         .collect();
     let watts = |ms: i64| match ms {
         450..=4_500 if launches().any(|at| (at..at + 4).contains(&ms)) => 150.0,
-        450..=4_500 => 123.0,
-        _ => 128.0,
+        450..=4_500 => between,
+        _ => outside,
     };
     let noise = |ms: i64| 0.3 * (ms / 10 % 3 - 1) as f64;
     let points = (0..500).map(|i| 10 * i + 2);
     let points = points.map(|ms| (HostNs(ms * MS), watts(ms) + noise(ms)));
     let series = Series::Instant(points.collect());
     let power = Power::of_series(series, ResponseModel::lagged_samples(0.01), 0.01, 0.06);
-    let trace = Trace::open(Vec::new());
-    let out = measure(
-        &trace,
+    measure(
+        &Trace::open(Vec::new()),
         (&device, &[]),
         &power,
         &Readings::default(),
         &Elsewhere::default(),
         &Options::default(),
-    );
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+    /// An idle state is another than that between launches beyond chance, unless that one is not
+    /// known well enough to say so; and what is between launches stays in its interval.
+    #[test]
+    fn an_idle_state_has_evidence(between in 110.0f64..135.0, more in 1.0f64..1.06) {
+        let out = paced(between, between * more);
+        let first = out.floors[0].watts.unwrap();
+        let step = 0.02 * between;
+        prop_assert!(first.low - step < between && between < first.high + step, "{first:?}");
+        for other in &out.floors[1..] {
+            let watts = other.watts.unwrap();
+            let apart = (first.value - watts.value).abs();
+            let is_vague = first.longer() > 0.04 * first.value;
+            prop_assert!(is_vague || apart > first.half().hypot(watts.half()), "{:?}", out.floors);
+        }
+        let parts: f64 = out.parts().iter().map(|part| part.joules.value).sum();
+        prop_assert!((parts / out.measured_joules.unwrap() - 1.0).abs() < 1e-9);
+    }
+}
+
+#[test]
+fn energy_of_paced_launches_adds_up_where_rest_outside_of_them_is_higher() {
+    let out = paced(123.0, 128.0);
     let floor = out.floors[0].watts.unwrap();
     assert!(floor.low < 123.0 && floor.high > 123.0 && floor.value < 124.0, "{floor:?}");
     assert!(out.floors[1].watts.is_some_and(|w| (w.value - 128.0).abs() < 0.5));
@@ -563,4 +587,21 @@ fn repetitions_of_other_arguments_make_no_row_worse() {
     assert!(of(&with).half() <= of(&alone).half() * 1.1, "{:?} {:?}", of(&with), of(&alone));
     assert!(with.classes[0].is_precise());
     assert!(with.notes.iter().any(|n| n.contains("much shorter or longer")), "{:?}", with.notes);
+}
+
+/// What the fit makes of each window in which the kernel ran alone, beside what was measured.
+#[test]
+fn windows_alone_are_predicted_by_the_fit() {
+    let (device, power) = repeated();
+    let options = Options { explain: Some("k".into()), ..Options::default() };
+    let (trace, readings) = (Trace::open(Vec::new()), Readings::default());
+    let out = measure(&trace, &device, &power, &readings, &Elsewhere::default(), &options);
+    let explained = out.explained.unwrap();
+    assert_eq!(explained.windows.len(), 16);
+    for window in explained.windows {
+        let (joules, predicted) =
+            (window.joules_per_launch.unwrap(), window.predicted_joules_per_launch.unwrap());
+        assert!((predicted / joules - 1.0).abs() < 0.05, "{window:?}");
+        assert!(window.pull_watts.is_some_and(|watts| watts.abs() < 5.0), "{window:?}");
+    }
 }

@@ -3,7 +3,7 @@
 use super::super::tests::{answer_anew, golden, report, sample, sampled};
 use super::*;
 use clscope_analysis::testing::{CommandSpec, HostModel, ProcessBuilder, ProcessBytes};
-use clscope_profile::energy::result::{Class, DeviceEnergy, Energy, Floor};
+use clscope_profile::energy::result::{Class, DeviceEnergy, Energy, Floor, Group, Window};
 use clscope_profile::report::data::{CommandBuffers, InCommandBuffers};
 use clscope_trace::defs::Kernel;
 
@@ -92,17 +92,33 @@ fn intervals_are_shown_where_they_are_wide() {
         kind: "kernel",
         joules_per_launch: Some(wide),
         watts: Some(narrow),
-        dynamic_joules: Some(Interval::estimated(4.0, 3.0, 5.0)),
+        joules: Some(Interval::estimated(6.0, 5.0, 7.0)),
+        dynamic_joules: Some(Interval::estimated(4.0, 3.9, 4.1)),
+        idle_joules: Some(Interval::estimated(2.0, 1.0, 3.0)),
+        group: Some(0),
         ..Class::default()
     };
-    let floor =
-        Floor { state: 0, name: "idle", watts: Some(narrow), idle_seconds: 1.0, joules: None };
+    let group = Group {
+        names: vec!["matmul".into()],
+        busy_seconds: 0.02,
+        joules: Interval::estimated(6.0, 5.0, 7.0),
+        watts: narrow,
+        idle: Interval::estimated(2.0, 1.0, 3.0),
+    };
+    let floor = Floor {
+        state: 0,
+        name: "idle",
+        watts: Some(narrow),
+        idle_seconds: 1.0,
+        joules: Some(Interval::around(98.0, 1.0)),
+    };
     let device = DeviceEnergy {
         device: "Test Device".into(),
         measured_joules: Some(104.0),
         mean_watts: Some(104.0),
         seconds: 1.0,
         classes: vec![class],
+        groups: vec![group],
         floors: vec![floor],
         ..DeviceEnergy::default()
     };
@@ -112,7 +128,7 @@ fn intervals_are_shown_where_they_are_wide() {
     let text = render(&of, None, COLUMNS);
     golden("first_energy.txt", &text);
     fits(&text, COLUMNS);
-    assert!(text.contains("500 mJ +-40%") && text.contains("idle 96 % (100 W)"), "{text}");
+    assert!(text.contains("500 mJ +-40%") && text.contains("idle power 96 % (100 W)"), "{text}");
     let narrow = render(&of, None, 60);
     fits(&narrow, 60);
     assert!(!narrow.contains("p95"), "{narrow}");
@@ -149,34 +165,77 @@ fn kernels_in_command_buffers_have_their_launches() {
 
 #[test]
 fn parts_of_joules_are_never_none_and_bounds_hold() {
-    let row = |share: f64, copies_are_below| EnergyRow {
-        device: "gpu".to_owned(),
-        joules: 100.0,
-        watts: Some(50.0),
-        idle_watts: None,
-        idle_share: None,
-        kernels_share: Some(share),
-        copies_share: Some(share),
-        copies_are_below,
-        sums: Vec::new(),
-    };
     for share in [1e-9, 1e-4, 0.004, 0.0049, 0.006, 0.00999, 0.01, 0.0101, 0.3, 0.994, 1.0] {
-        for is_bound in [false, true] {
-            let line = energy(&row(share, is_bound), false, 200).join(" ");
+        for low in [0.0, 0.5 * share, 0.99 * share] {
+            let of = Interval::estimated(share, low, share);
+            let part = EnergyPart { kind: "copies", names: Vec::new(), joules: of, share: of };
+            let row = EnergyRow {
+                device: "gpu".to_owned(),
+                window: None,
+                joules: Interval::exact(100.0),
+                watts: Some(Interval::exact(50.0)),
+                idle_watts: None,
+                parts: vec![part],
+            };
+            let line = energy(&row, false, 200).join(" ");
             assert!(!line.contains(" 0 %"), "{share}: {line}");
-            let copies = line.split("copies ").nth(1).unwrap();
+            let copies = line.split("copies with idle ").nth(1).unwrap();
             let number = |text: &str| text.split(' ').next().unwrap().parse::<f64>().unwrap();
             let (shown, most) = (100.0 * share, copies.strip_prefix("at most "));
-            match (is_bound, copies.strip_prefix("below "), most) {
+            match (low, copies.strip_prefix("below "), most) {
                 (_, Some(below), _) => assert!(shown < number(below), "{share}: {line}"),
-                (true, None, most) => {
+                (0.0, None, most) => {
                     let most = number(most.expect("a bound"));
                     assert!(shown <= most + 1e-9 && most < shown + 1.0, "{share}: {line}");
                 }
-                (false, None, _) => {
+                (_, None, _) => {
                     assert!((number(copies) - shown).abs() <= 0.5, "{share}: {line}");
                 }
             }
         }
+    }
+}
+
+/// No line joins a time of the run with joules of a part of it, and each figure of energy says of
+/// which part it is.
+#[test]
+fn energy_of_a_window_stands_apart_and_says_so() {
+    let mut of = report(&sample());
+    let narrow = Interval::estimated(100.0, 99.0, 101.0);
+    let class = |name: &str, kind| Class {
+        name: name.into(),
+        kind,
+        joules: Some(narrow),
+        joules_per_launch: Some(narrow),
+        watts: Some(narrow),
+        ..Class::default()
+    };
+    let device = DeviceEnergy {
+        device: "Test Device".into(),
+        measured_joules: Some(104.0),
+        seconds: 1.0,
+        classes: vec![class("matmul", "kernel"), class("host to device", "transfer")],
+        window: Some(Window { from_seconds: 10.0, to_seconds: 15.0 }),
+        ..DeviceEnergy::default()
+    };
+    let bytes = sample();
+    let is_energy = |line: &str| {
+        let words: Vec<&str> = line.split([' ', ',']).collect();
+        words.iter().any(|word| ["J", "mJ", "uJ", "W"].contains(word))
+            || line.contains("J/launch")
+            || line.contains("J/copy")
+    };
+    for window in [device.window, None] {
+        let device = DeviceEnergy { window, ..device.clone() };
+        of.energy = Some(Energy { devices: vec![device], ..Energy::default() });
+        answer_anew(&mut of, &bytes);
+        let text = render(&of, None, 200);
+        let energies: Vec<&str> = text.lines().filter(|line| is_energy(line)).collect();
+        assert!(!energies.is_empty(), "{text}");
+        for line in energies {
+            assert_eq!(line.contains("in 10 to 15 s of the run"), window.is_some(), "{text}");
+        }
+        let rows = &of.answer.kernels;
+        assert!(rows.iter().any(|row| row.joules_per_launch.is_some()) == window.is_none());
     }
 }
