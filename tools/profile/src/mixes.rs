@@ -10,7 +10,7 @@ use clscope_analysis::event::Event;
 use clscope_analysis::input::Definitions;
 use clscope_mix::{Class, Mix, Tally};
 use clscope_trace::defs;
-use clscope_trace::settings::SAMPLE;
+use clscope_trace::variables::SAMPLE;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -278,8 +278,11 @@ fn why_not_captured(trace: &Trace<'_>) -> BTreeMap<Of, String> {
                     }
                     _ => format!("the run ended before a launch of it was captured; {remedy}"),
                 };
-                let of =
-                    (name.clone(), Program::of(d, *id), d.device_name(queue.device).into_owned());
+                let of = (
+                    name.clone(),
+                    Program::identify(d, *id),
+                    d.device_name(queue.device).into_owned(),
+                );
                 // Of several kernels and queues what one was refused for says most.
                 if said.is_some() || !out.contains_key(&of) {
                     out.insert(of, why);

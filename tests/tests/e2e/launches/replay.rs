@@ -160,7 +160,7 @@ fn captured_launches_have_the_joules_that_they_draw() {
 fn transfers_have_the_joules_that_they_draw() {
     for runtime in Runtime::real() {
         let stage = Stage::new(runtime);
-        let tree = Tree::of(&stage.join("tree"), LATE, &[("intel-rapl:0", "package-0", IDLE)]);
+        let tree = Tree::new(&stage.join("tree"), LATE, &[("intel-rapl:0", "package-0", IDLE)]);
         let root = tree.root.display().to_string();
         let options = ["--sensors", "rapl", "--sysfs-root", &root];
         tree.rises(|| record(&stage, &options, "rounds", &["64", "4194304"]));
@@ -171,7 +171,8 @@ fn transfers_have_the_joules_that_they_draw() {
                 let transfer = &row["launch"]["transfer"];
                 transfer["command"] == command && transfer["bytes"] == bytes
             };
-            let row = rows.iter().find(is_it).unwrap_or_else(|| panic!("{command}: {said}\n{rows:#?}"));
+            let row =
+                rows.iter().find(is_it).unwrap_or_else(|| panic!("{command}: {said}\n{rows:#?}"));
             assert_eq!((&row["failed"], &row["on"]["is_same"]), (&Value::Null, &true.into()));
             let windows = row["windows"].as_array().unwrap();
             assert!(!windows.is_empty(), "{row:#}");

@@ -3,7 +3,7 @@
 
 use super::ROWS;
 use super::html::{Html, joules, time};
-use super::tables::{count, figure, more, or_below, percent, table, format_interval};
+use super::tables::{count, figure, format_interval, more, or_below, percent, table};
 use clscope_profile::energy::explained::{Explained, Reading};
 use clscope_profile::interval::Interval;
 

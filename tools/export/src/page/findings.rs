@@ -3,7 +3,7 @@
 //! a sum or a share of its figures; an estimate has its interval. Refuses to read the trace.
 
 use super::html::{Html, joules, time};
-use super::tables::{count, percent, format_interval};
+use super::tables::{count, format_interval, percent};
 use clscope_profile::interval::Interval;
 use clscope_profile::report::Report;
 use clscope_profile::report::data::Finding;

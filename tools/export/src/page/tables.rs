@@ -407,7 +407,7 @@ fn repetitions(page: &mut Html, device: &DeviceEnergy) {
             page.raw("<p>Repeated: ").put(device.batches_told()).raw(" in ");
             page.put(time(of.seconds * 1e9))
                 .raw(", ")
-                .put(told(&of.joules, joules))
+                .put(format_interval(&of.joules, joules))
                 .raw(", which are no part of the rows above.</p>\n");
         }
     }

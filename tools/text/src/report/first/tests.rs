@@ -101,6 +101,7 @@ fn intervals_are_shown_where_they_are_wide() {
     let group = Group {
         names: vec!["matmul".into()],
         busy_seconds: 0.02,
+        busy_open: 0.0,
         joules: Interval::estimated(6.0, 5.0, 7.0),
         watts: narrow,
         idle: Interval::estimated(2.0, 1.0, 3.0),
