@@ -160,7 +160,8 @@ fn captured_launches_have_the_joules_that_they_draw() {
 fn transfers_have_the_joules_that_they_draw() {
     for runtime in Runtime::real() {
         let stage = Stage::new(runtime);
-        let tree = Tree::new(&stage.join("tree"), LATE, &[("intel-rapl:0", "package-0", IDLE)]);
+        let tree =
+            Tree::with_planes(&stage.join("tree"), LATE, &[("intel-rapl:0", "package-0", IDLE)]);
         let root = tree.root.display().to_string();
         let options = ["--sensors", "rapl", "--sysfs-root", &root];
         tree.rises(|| record(&stage, &options, "rounds", &["64", "4194304"]));
