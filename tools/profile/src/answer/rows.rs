@@ -420,6 +420,7 @@ mod tests {
             let group = |at: usize, names: &[&str]| Group {
                 names: names.iter().map(|name| (*name).to_owned()).collect(),
                 busy_seconds: 1.0,
+                busy_open: 0.0,
                 joules: about(joules[at]),
                 watts: about(joules[at]),
                 idle: idle(joules[at]).unwrap_or(Interval::exact(0.0)),

@@ -595,7 +595,7 @@ fn windows_alone_are_predicted_by_the_fit() {
     let (device, power) = repeated();
     let options = Options { explain: Some("k".into()), ..Options::default() };
     let (trace, readings) = (Trace::open(Vec::new()), Readings::default());
-    let out = measure(&trace, &device, &power, &readings, &Elsewhere::default(), &options);
+    let out = measure(&trace, (&device, &[]), &power, &readings, &Elsewhere::default(), &options);
     let explained = out.explained.unwrap();
     assert_eq!(explained.windows.len(), 16);
     for window in explained.windows {
