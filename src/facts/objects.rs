@@ -9,6 +9,9 @@ use crate::os::shared::current::Current;
 use crate::os::shared::maps::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+/// Dimensions of a launch, with its offset, global and local size.
+type Geometry = (usize, [[usize; 3]; 3]);
+
 /// Ids and facts of one process.
 pub struct Tables {
     objects: Map,
@@ -17,7 +20,7 @@ pub struct Tables {
     next_command: AtomicU64,
     launches: Map,
     /// By head, offset, global and local size.
-    pub(super) geometries: ForkSafe<HashMap<(usize, [[usize; 3]; 3]), u32>>,
+    pub(super) geometries: ForkSafe<HashMap<Geometry, u32>>,
     pub(super) next_geometry: AtomicU32,
 }
 

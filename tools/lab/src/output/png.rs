@@ -46,11 +46,8 @@ impl Renderer {
             fonts.faces().any(|face| face.families.iter().any(|family| family.0 == **name))
         };
         let first = || fonts.faces().next().and_then(|face| Some(face.families.first()?.0.clone()));
-        let Some(family) =
-            FAMILIES.iter().find(|name| has(name)).map(|name| (*name).to_owned()).or_else(first)
-        else {
-            return None;
-        };
+        let family = FAMILIES.iter().find(|name| has(name)).map(|name| (*name).to_owned());
+        let family = family.or_else(first)?;
         fonts.set_sans_serif_family(family);
         Some(Renderer { options: Options { fontdb: Arc::new(fonts), ..Options::default() } })
     }
