@@ -10,7 +10,7 @@
 //! | [`stage`] | a capture on a device: memory, arguments, programs |
 //! | [`measure`], [`energy`], [`metering`] | time of many launches; joules of a launch; what is said meanwhile |
 //! | [`application`], [`imitate`] | how launches like it ran in the application; repeated as they stood |
-//! | [`there`] | the application's own launch beside those that were run alone |
+//! | [`application_launch`] | the application's own launch beside those that were run alone |
 //! | [`mix`](mod@mix) | what a launch executes, counted |
 //! | [`replay`](mod@replay) | captured launches of a trace, each measured in a process of its own |
 //! | [`tune`] | the search for a work-group size |

@@ -11,7 +11,7 @@
 //! | [`environment`](mod@environment) | under which variables |
 //! | [`drawn`] | what the recorder's logs say: which launches were drawn, which share could be captured |
 //! | [`transfer`] | one transfer between host and device |
-//! | [`kept`] | lines of the trace's file |
+//! | [`measured_file`] | lines of the trace's file |
 
 pub mod course;
 pub mod drawn;
