@@ -66,6 +66,16 @@ fn ran(of: u32) -> BTreeMap<u32, u64> {
     children(of).into_iter().map(|child| (child, time(child))).collect()
 }
 
+/// Records an application as [`record`] does, below a tree of sensors of which it knows nothing.
+fn record_below_tree(runtime: Runtime, app: &str, arguments: &[&str]) -> (Stage, Tree) {
+    let stage = Stage::new(runtime);
+    let tree = Tree::with_planes(&stage.join("tree"), LATE, &[("intel-rapl:0", "package-0", IDLE)]);
+    let root = tree.root.display().to_string();
+    let options = ["--sensors", "rapl", "--sysfs-root", &root];
+    tree.rises(|| record(&stage, &options, app, arguments));
+    (stage, tree)
+}
+
 /// Measures the captures of the trace while the counter of the tree follows what the processor does
 /// for them.
 fn follow(stage: &Stage, tree: &Tree, options: &[&str]) -> String {
@@ -101,12 +111,7 @@ fn follow(stage: &Stage, tree: &Tree, options: &[&str]) -> String {
 #[test]
 fn captured_launches_have_the_joules_that_they_draw() {
     for runtime in Runtime::real() {
-        let stage = Stage::new(runtime);
-        let tree =
-            Tree::with_planes(&stage.join("tree"), LATE, &[("intel-rapl:0", "package-0", IDLE)]);
-        let root = tree.root.display().to_string();
-        let options = ["--sensors", "rapl", "--sysfs-root", &root];
-        tree.rises(|| record(&stage, &options, "accumulate", &["40", "assign"]));
+        let (stage, tree) = record_below_tree(runtime, "accumulate", &["40", "assign"]);
         let said = follow(&stage, &tree, &["--for", "30s"]);
         assert!(said.contains("measured 3 captured launches: joules of "), "{said}");
         let rows = measured(&stage);
@@ -159,12 +164,7 @@ fn captured_launches_have_the_joules_that_they_draw() {
 #[test]
 fn transfers_have_the_joules_that_they_draw() {
     for runtime in Runtime::real() {
-        let stage = Stage::new(runtime);
-        let tree =
-            Tree::with_planes(&stage.join("tree"), LATE, &[("intel-rapl:0", "package-0", IDLE)]);
-        let root = tree.root.display().to_string();
-        let options = ["--sensors", "rapl", "--sysfs-root", &root];
-        tree.rises(|| record(&stage, &options, "rounds", &["64", "4194304"]));
+        let (stage, tree) = record_below_tree(runtime, "rounds", &["64", "4194304"]);
         let said = follow(&stage, &tree, &["--for", "20s"]);
         let rows = measured(&stage);
         let of = |command: &str, bytes: u64| {

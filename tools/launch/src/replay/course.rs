@@ -387,15 +387,19 @@ fn chosen(launches: Vec<Planned>, budget: Duration) -> (Vec<Planned>, Vec<Planne
     (chosen, late)
 }
 
+/// The next number of a xorshift* generator, whose state is not 0: chance that nobody has to trust.
+pub(super) fn next_random(state: &mut u64) -> u64 {
+    *state ^= *state >> 12;
+    *state ^= *state << 25;
+    *state ^= *state >> 27;
+    state.wrapping_mul(2_685_821_657_736_338_717)
+}
+
 /// Puts things into a random order: what drifts while they are measured hits all kinds alike.
 fn shuffle<T>(of: &mut [T], seed: u64) {
     let mut state = seed | 1;
     for last in (1..of.len()).rev() {
-        // xorshift*: an order needs no more.
-        state ^= state >> 12;
-        state ^= state << 25;
-        state ^= state >> 27;
-        let random = state.wrapping_mul(2_685_821_657_736_338_717) >> 33;
+        let random = next_random(&mut state) >> 33;
         of.swap(last, (random % (last as u64 + 1)) as usize);
     }
 }

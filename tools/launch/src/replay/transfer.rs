@@ -3,7 +3,8 @@
 //! because those of the application are not kept. Refuses other ways of moving bytes than plain reads
 //! and writes of buffers.
 
-use super::job::{EFFORT, Job, JobError};
+use super::course::next_random;
+use super::job::{EFFORT, Job, JobError, NOT_ASKED};
 use crate::energy::{self, Repeated};
 use crate::progress::{At, Step, Who};
 use crate::run::{self, RunError, Watch};
@@ -20,14 +21,8 @@ pub fn is_measurable(kind: CommandKind) -> bool {
 
 /// Bytes that are no pattern: what they are decides a part of what moving them draws.
 fn random(bytes: usize) -> Vec<u8> {
-    // xorshift*: chance that nobody has to trust.
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
-    let mut next = || {
-        state ^= state >> 12;
-        state ^= state << 25;
-        state ^= state >> 27;
-        state.wrapping_mul(2_685_821_657_736_338_717).to_le_bytes()
-    };
+    let mut next = || next_random(&mut state).to_le_bytes();
     std::iter::repeat_with(&mut next).flatten().take(bytes).collect()
 }
 
@@ -75,7 +70,10 @@ pub fn measure(
     }
     out.time = run::time_of(&samples, false).map(measured::Time::from);
     out.notes.push("random bytes were copied, from and to memory that is not pinned".to_owned());
-    let Some(budget_ns) = job.budget_ns else { return Ok(out) };
+    let Some(budget_ns) = job.budget_ns else {
+        out.energy_missing = Some(NOT_ASKED.to_owned());
+        return Ok(out);
+    };
     enter(Step::Metering);
     let typical = out.time.map_or(0.0, |time| time.median_ns.value);
     let of = Repeated { session: &session, run: &|| once().map(drop), restore: None };

@@ -134,15 +134,18 @@ pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attributi
     let states = problem.floors.len();
     let (parts, at_rest, at_work, unseen) = parts(of, states, activity.devices);
     let all: Vec<Contrast> = parts.iter().map(Part::all).collect();
+    let above = |k: usize| sparse(parts[k].above.iter().copied());
+    let idle = |k: usize| sparse(parts[k].idle.iter().copied());
+    // Energies if the times were known.
+    let timed: Vec<Interval> = all.iter().map(|part| model.contrast(part, true)).collect();
     // Idle energy is as uncertain as the time that it is for.
-    let open: Vec<f64> = parts
-        .iter()
-        .zip(&of.present)
-        .map(|(part, &class)| {
-            match model.contrast(&sparse(part.idle.iter().copied()), true).value {
-                stood if stood > 0.0 => of.times[class].relative * stood,
+    let open: Vec<f64> = (0..of.present.len())
+        .map(|k| match of.times[of.present[k]].relative {
+            relative if relative > 0.0 => match model.contrast(&idle(k), true).value {
+                stood if stood > 0.0 => relative * stood,
                 _ => 0.0,
-            }
+            },
+            _ => 0.0,
         })
         .collect();
     let opened = |joules: Interval, members: &[usize]| {
@@ -158,8 +161,11 @@ pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attributi
     let watts = |joules: Interval, above: &Contrast, members: &[usize]| {
         let (busy, open) = (busy(members), busy_open(members));
         let watts = joules.times(1.0 / busy);
+        if open <= 0.0 {
+            return watts;
+        }
         match model.contrast(above, true).value / busy {
-            above if open > 0.0 && above > 0.0 => {
+            above if above > 0.0 => {
                 let least = watts.value - above;
                 watts.open_by(open * above).at_least(least.min(watts.low))
             }
@@ -167,7 +173,7 @@ pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attributi
         }
     };
     let energies: Vec<Interval> =
-        all.iter().enumerate().map(|(k, part)| opened(model.contrast(part, true), &[k])).collect();
+        timed.iter().enumerate().map(|(k, joules)| opened(*joules, &[k])).collect();
     // A launch's energy as if all of them had run at one temperature: what readings have of their own
     // is left out.
     let at_reference = |k: usize| {
@@ -199,8 +205,6 @@ pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attributi
     groups.extend(alone);
     groups.sort_unstable();
     let (measured, covered) = (of.rows.total(), of.rows.covered());
-    let above = |k: usize| sparse(parts[k].above.iter().copied());
-    let idle = |k: usize| sparse(parts[k].idle.iter().copied());
     let rows_of_groups: Vec<GroupEnergy> = groups
         .iter()
         .map(|group| {
@@ -279,7 +283,7 @@ pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attributi
                 busy: Seconds(busy),
                 covered: Seconds(covered_busy),
                 group,
-                watts: known.and(k).map(|k| watts(model.contrast(&all[k], true), &above(k), &[k])),
+                watts: known.and(k).map(|k| watts(timed[k], &above(k), &[k])),
                 joules_per_launch: each,
                 per_launch_at_reference: at_reference
                     .map(|(joules, _)| joules.times(duration / covered_busy)),
