@@ -129,6 +129,12 @@ impl Interval {
         (self.value > 0.0 && longer.is_finite()).then(|| longer / self.value)
     }
 
+    /// Whether its longer side is no more than this share of the value; not where an end is not
+    /// known.
+    pub fn is_known_to(&self, share: f64) -> bool {
+        self.relative().is_some_and(|wide| wide <= share)
+    }
+
     /// How this figure of something that is never below 0 is said.
     pub fn spoken(&self) -> Spoken {
         match self.longer() {

@@ -259,7 +259,7 @@ const ABOVE_SEEN: f64 = 3.0;
 /// Whether an interval leaves a figure, in every view: not where it is wider than half of it, and not
 /// where an end of it is not known.
 pub(super) fn is_known(of: &Interval) -> bool {
-    of.relative().is_some_and(|wide| wide <= fit::WIDEST)
+    of.is_known_to(fit::WIDEST)
 }
 
 /// Holds all figures to what a device can draw: while it works no less than at rest, and no more than

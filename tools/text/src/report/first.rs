@@ -176,13 +176,9 @@ fn figure(of: Option<&Interval>, shown: impl Fn(f64) -> String) -> String {
     let Some(of) = of else { return "-".to_owned() };
     match of.spoken() {
         Spoken::AtMost(most) => format!("<{}", shown(most)),
-        _ if is_narrow(of) => shown(of.value),
+        _ if of.is_known_to(WIDE) => shown(of.value),
         _ => of.in_words(shown),
     }
-}
-
-fn is_narrow(of: &Interval) -> bool {
-    of.relative().is_some_and(|wide| wide <= WIDE)
 }
 
 /// Joules, or what they are at most.
@@ -522,14 +518,14 @@ fn energy(row: &EnergyRow, several: bool, width: usize) -> Vec<String> {
 
 /// Whether a part is more than the rounding of the others.
 fn is_shown(of: &EnergyPart) -> bool {
-    of.kind != "not-assigned" || of.share.value.abs() >= 0.005 || !is_narrow(&of.share)
+    of.kind != "not-assigned" || of.share.value.abs() >= 0.005 || !of.share.is_known_to(WIDE)
 }
 
 /// A share in whole percent, with both ends where its interval is wide.
 fn share(of: &Interval) -> String {
     match of.spoken() {
         Spoken::AtMost(most) if of.value >= 0.0 => part_at_most(most),
-        _ if is_narrow(of) => part(of.value),
+        _ if of.is_known_to(WIDE) => part(of.value),
         _ => of.with_ends(part),
     }
 }

@@ -191,9 +191,9 @@ pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attributi
             [stood, ran].into_iter().zip(shares).map(|(of, at)| of * model.value(model.share(at)));
         let joules = joules.open_by(NORMAL_95 * rounded(problem) * degree.sum::<f64>().abs());
         let joules = opened(joules, &[k]);
-        joules.relative().filter(|wide| *wide <= WIDEST).map(|_| (joules, load))
+        joules.is_known_to(WIDEST).then_some((joules, load))
     };
-    let is_wide = |k: &usize| energies[*k].relative().is_none_or(|wide| wide > WIDEST);
+    let is_wide = |k: &usize| !energies[*k].is_known_to(WIDEST);
     let wide: Vec<usize> = (0..of.present.len()).filter(is_wide).collect();
     let values: Vec<f64> = energies.iter().map(|joules| joules.value).collect();
     let rest = if problem.rest_as_sum { WIDEST } else { 0.0 };
@@ -233,7 +233,7 @@ pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attributi
                 false => model.contrast(&[(state, 1.0)], true),
             };
             let is_fixed = problem.floors[state] != Floor::Fitted;
-            let is_narrow = watts.relative().is_some_and(|wide| wide <= WIDEST);
+            let is_narrow = watts.is_known_to(WIDEST);
             let is_known = is_fixed || of.floor_seen[state] && is_narrow;
             FloorEnergy {
                 state,
