@@ -12,7 +12,7 @@ use clscope_trace::defs::{
 };
 use clscope_trace::record::{DropReason, detail};
 use clscope_trace::stream::{Block, Blocks, Rings};
-use clscope_trace::{FileHeader, FileKind};
+use clscope_trace::{FileHeader, FileKind, variables};
 use std::collections::{BTreeMap, HashMap};
 
 /// Bytes of a file and its name for messages.
@@ -114,7 +114,34 @@ pub struct Definitions {
     pub unknown: u64,
 }
 
+/// What a filter of the user's kept out of the record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    /// In words.
+    pub why: String,
+    /// Whether commands may be among it.
+    pub commands: bool,
+}
+
 impl Definitions {
+    /// The value of a setting that the recorder was given; `None` where it is empty, too.
+    pub fn setting(&self, name: &str) -> Option<&str> {
+        let all = self.process.settings.iter().filter_map(|s| s.split_once('='));
+        let mut given = all.filter(|(of, value)| *of == name && !value.trim().is_empty());
+        given.next().map(|(_, value)| value)
+    }
+
+    /// What a filter kept out of the record, where there was one.
+    pub fn left_out(&self) -> Option<LeftOut> {
+        let of = |name: &str, commands: fn(&str) -> bool| {
+            let value = self.setting(name)?;
+            let why = format!("{name}={value} leaves calls out");
+            Some(LeftOut { why, commands: commands(value) })
+        };
+        let groups = |value: &str| value.split(',').all(|group| group.trim() != "enqueue");
+        of(variables::KERNELS, |_| true).or_else(|| of(variables::GROUPS, groups))
+    }
+
     /// Takes up one definition.
     pub fn add(&mut self, def: Def) {
         match def {

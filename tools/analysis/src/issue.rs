@@ -125,6 +125,10 @@ pub enum IssueKind {
     FalseBounds { device: String, bounds: u64 },
     #[error("{} outside what the host saw, by at most {most_ns} ns", plural(*.spans, "device span"))]
     Clamped { spans: u64, most_ns: u64 },
+    #[error("{why}{}", if *.commands { ": what devices did beside the recorded commands is not known" } else { "" })]
+    CallsLeftOut { why: String, commands: bool },
+    #[error("recording was paused for {:.3} s, which are in no figure", *.ns as f64 / 1e9)]
+    Paused { ns: u64 },
     #[error("no device spans: {why}")]
     NoDeviceSpans { why: &'static str },
     #[error("host {host} {}", placed(*.bound_ns))]
@@ -171,6 +175,8 @@ impl IssueKind {
             Self::ClockSteps { .. } => "clock-steps",
             Self::FalseBounds { .. } => "false-bounds",
             Self::Clamped { .. } => "clamped-spans",
+            Self::CallsLeftOut { .. } => "calls-left-out",
+            Self::Paused { .. } => "paused",
             Self::NoDeviceSpans { .. } => "no-device-spans",
             Self::OtherHost { .. } => "other-host",
             Self::OtherClock { .. } => "other-clock",
@@ -191,6 +197,7 @@ impl IssueKind {
             | Self::QueuedNotUsed { .. }
             | Self::ClockSteps { .. }
             | Self::FalseBounds { .. }
+            | Self::Paused { .. }
             | Self::OtherHost { .. }
             | Self::OtherClock { .. } => Severity::Note,
             Self::Untimed {
@@ -296,7 +303,9 @@ impl IssueKind {
             Self::OtherClock { .. } => {
                 "its times are right unless the wall clock was set between the processes"
             }
-            Self::NoDeviceSpans { .. }
+            Self::CallsLeftOut { .. } => "record all of them for shares, idle time and joules",
+            Self::Paused { .. }
+            | Self::NoDeviceSpans { .. }
             | Self::TimeRanBack { .. }
             | Self::Recorder { .. }
             | Self::Unfinished { .. }

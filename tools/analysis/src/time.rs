@@ -69,6 +69,16 @@ impl Span {
         of.map(|s| s.end.min(self.end).since(s.begin.max(self.begin))).sum()
     }
 
+    /// What of it lies in none of some spans, which are in order and do not touch.
+    pub fn without(self, spans: &[Self]) -> Vec<Self> {
+        let ends = spans.iter().map(|span| span.begin).chain([self.end]);
+        let begins = std::iter::once(self.begin).chain(spans.iter().map(|span| span.end));
+        let of = begins
+            .zip(ends)
+            .map(|(begin, end)| Self { begin: begin.max(self.begin), end: end.min(self.end) });
+        of.filter(|span| span.begin < span.end).collect()
+    }
+
     /// The union of some, in order: none touches the next.
     pub fn join(mut spans: Vec<Self>) -> Vec<Self> {
         spans.sort_unstable_by_key(|s| s.begin);

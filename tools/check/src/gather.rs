@@ -323,15 +323,10 @@ fn lacks(issue: &IssueKind) -> bool {
     lost || issue.means_loss()
 }
 
-/// What a process was recorded with.
-fn given(definitions: &Definitions) -> impl Iterator<Item = (&str, &str)> {
-    definitions.process.settings.iter().filter_map(|s| s.split_once('='))
-}
-
 /// Whether a setting is on.
 fn is_on(definitions: &Definitions, setting: &str) -> bool {
     let on = |value: &str| ["1", "true", "on", "yes"].contains(&value);
-    given(definitions).any(|(name, value)| name == setting && on(value))
+    definitions.setting(setting).is_some_and(on)
 }
 
 /// Whether a process was recorded with `--check`.
@@ -344,10 +339,7 @@ fn partly(definitions: &Definitions) -> Option<String> {
     if is_on(definitions, variables::START_PAUSED) {
         return Some("recording began paused".to_owned());
     }
-    let filters = [variables::GROUPS, variables::KERNELS];
-    given(definitions)
-        .find(|(name, value)| filters.contains(name) && !value.trim().is_empty())
-        .map(|(name, value)| format!("{name}={value} leaves calls out"))
+    definitions.left_out().map(|of| of.why)
 }
 
 /// What kernels do with their arguments, by their programs' sources.

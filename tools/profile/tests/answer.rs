@@ -9,7 +9,7 @@ use clscope_profile::energy::activity::{By, Grouping};
 use clscope_profile::report::Report;
 use clscope_profile::sites::Sites;
 use clscope_trace::Untimed;
-use clscope_trace::defs::{Argument, ArgumentKind, Function, Geometry};
+use clscope_trace::defs::{Argument, ArgumentKind, Device, Function, Geometry, Process};
 use clscope_trace::record::CommandKind;
 use proptest::prelude::*;
 
@@ -17,12 +17,16 @@ use proptest::prelude::*;
 const BUILD: u16 = 40;
 
 fn answer(processes: &[ProcessBytes]) -> Answer {
+    report(processes).answer
+}
+
+fn report(processes: &[ProcessBytes]) -> Report {
     let files = processes.iter().enumerate().map(|(i, p)| p.files(&format!("t.clscope/{i}-0")));
     let trace = Trace::open(files.collect());
     let alignment = trace.align();
     let stats = Stats::of_trace(&trace, &alignment);
     let by = Grouping { by: By::Kernel, sites: &Sites::default() };
-    Report::new(vec!["t.clscope".into()], &trace, &alignment, &stats, by).answer
+    Report::new(vec!["t.clscope".into()], &trace, &alignment, &stats, by)
 }
 
 fn process(pid: u32, threads: u32) -> ProcessBuilder {
@@ -160,11 +164,25 @@ proptest! {
 
 /// 1 ms builds, then rounds: the kernel runs for 600 us and the host waits, then it works for 300 us.
 fn rounds(n: u64, kernel: u64, host_ns: u64) -> ProcessBytes {
-    let mut p = process(7, 1);
+    rounds_of(process(7, 1), n, kernel, host_ns, None)
+}
+
+/// As [`rounds`], where recording is paused for so long in the middle.
+fn rounds_of(
+    mut p: ProcessBuilder,
+    n: u64,
+    kernel: u64,
+    host_ns: u64,
+    pause: Option<u64>,
+) -> ProcessBytes {
     let host = p.host;
     p.thread(0).plain(BUILD, 1_000, 1_001_000, 0, 1);
     let mut at = 1_002_000;
     for id in 1..=n {
+        if let Some(ns) = pause.filter(|_| id == n / 2) {
+            p.thread(0).paused(at, true).paused(at + ns, false);
+            at += ns;
+        }
         let stamps = [at, at + 500, at + 2_000, at + 2_000 + kernel].map(|ns| host.raw + ns);
         p.thread(0)
             .enqueue(at, at + 1_000, &CommandSpec::kernel(id, 1, 1))
@@ -192,6 +210,125 @@ fn what_was_built_in_comes_out() {
     let compiling = answer(&[rounds(3, 10_000, 10_000)]);
     assert_eq!(compiling.why[0].name.as_deref(), Some("clBuildProgram"), "{:#?}", compiling.why);
     assert!(compiling.advice[0].text.contains("compile once"));
+}
+
+#[test]
+fn time_in_which_recording_was_paused_is_in_no_figure() {
+    let of = |pause| report(&[rounds_of(process(7, 1), 100, 600_000, 300_000, pause)]);
+    let (whole, paused) = (of(None), of(Some(500_000_000)));
+    for kind in ["kernel", "host"] {
+        let [a, b] = [&whole, &paused].map(|of| share(&of.answer, kind));
+        assert!((a - b).abs() < 1e-3, "{kind}: {a} {b}");
+    }
+    let device = |of: &Report| {
+        let device = &of.devices[0];
+        let ns = [device.busy_ns, device.idle_ns, Some(device.extent_ns), of.duration_ns];
+        ns.map(|ns| ns.expect("known") as f64)
+    };
+    for (a, b) in device(&whole).into_iter().zip(device(&paused)) {
+        assert!((a - b).abs() < 1e-3 * a, "{a} {b}");
+    }
+    assert!(paused.answer.gaps[0].ns < 400_000.0, "{:?}", paused.answer.gaps[0]);
+    assert!(paused.issues.iter().any(|of| of.code == "paused"), "{:?}", paused.issues);
+}
+
+#[test]
+fn what_a_filter_leaves_out_is_not_known() {
+    let with = |setting: &str| {
+        let mut p = process(7, 1);
+        let settings = vec![setting.to_owned()];
+        let device_timing = "event".to_owned();
+        p.define(Process { pid: 7, settings, device_timing, ..Process::default() });
+        report(&[rounds_of(p, 100, 100_000, 900_000, None)])
+    };
+    for setting in ["CLSCOPE_KERNELS=mat*", "CLSCOPE_GROUPS=wait,build"] {
+        let of = with(setting);
+        assert!(share(&of.answer, "unknown") > 0.8, "{:#?}", of.answer.why);
+        for kind in ["host", "before-first-command", "after-last-command"] {
+            assert_eq!(share(&of.answer, kind), 0.0, "{:#?}", of.answer.why);
+        }
+        let device = &of.devices[0];
+        assert_eq!((device.busy_ns, device.idle_ns), (None, None), "{device:?}");
+        assert!(device.busy_absent.as_deref().is_some_and(|why| why.contains(setting)));
+        assert!(of.idle.is_empty() && !of.idle_absent.is_empty());
+        assert!(of.waits.iter().all(|wait| wait.nothing_ns.is_none()), "{:?}", of.waits);
+        assert!(of.answer.advice.iter().any(|advice| advice.text.contains("record all calls")));
+    }
+    // All commands are recorded, and what the host did beside them is not.
+    let of = with("CLSCOPE_GROUPS=enqueue,wait");
+    assert!(share(&of.answer, "host") > 0.8, "{:#?}", of.answer.why);
+    assert!(of.answer.why[0].text.contains("outside the calls that are recorded"));
+    assert!(of.devices[0].busy_ns.is_some());
+}
+
+#[test]
+fn without_device_times_the_host_is_not_idle_before_the_first_command() {
+    let mut p = process(7, 1);
+    for id in 1..=20u64 {
+        let at = id * 1_000_000;
+        p.thread(0)
+            .enqueue(at, at + 1_000, &CommandSpec::kernel(id, 1, 1))
+            .untimed(at + 1_100, id, Untimed::TimingOff)
+            .plain(function::FINISH, at + 2_000, at + 902_000, 0, 1);
+    }
+    p.exit(21_000_000, 0);
+    let of = report(&[p.build()]);
+    assert!(share(&of.answer, "unknown") > 0.8, "{:#?}", of.answer.why);
+    assert!(share(&of.answer, "before-first-command") < 0.1, "{:#?}", of.answer.why);
+    let waits = of.answer.host.iter().find(|row| row.function == "clFinish").expect("called");
+    assert_eq!(waits.waited_for.as_deref(), Some("waited for commands without a time"));
+}
+
+#[test]
+fn a_device_is_not_idle_while_commands_run_that_have_no_time() {
+    let mut p = process(7, 1);
+    let host = p.host;
+    for id in 1..=20u64 {
+        let at = id * 1_000_000;
+        p.thread(0).enqueue(at, at + 1_000, &CommandSpec::kernel(id, 1, 1));
+        let stamps = [at, at + 500, at + 2_000, at + 3_000].map(|ns| host.raw + ns);
+        match id % 2 {
+            0 => p.thread(0).timing(at + 4_000, id, stamps),
+            _ => p.thread(0).untimed(at + 4_000, id, Untimed::QueueReleased),
+        };
+    }
+    p.exit(21_000_000, 0);
+    let of = report(&[p.build()]);
+    let device = &of.devices[0];
+    assert_eq!((device.busy_ns, device.idle_ns), (None, None));
+    assert_eq!(device.busy_absent.as_deref(), Some("10 of 20 commands have no device time"));
+    assert!(of.idle.is_empty() && of.queues.iter().all(|queue| queue.busy_ns.is_none()));
+}
+
+#[test]
+fn commands_that_run_at_once_hold_each_other_up() {
+    let held_up = |first: usize| {
+        let mut p = process(7, 1);
+        let name = "Test Device".to_owned();
+        p.define(Device { id: 1, platform: 1, name, device_type: 2, ..Device::default() });
+        let host = p.host;
+        // On the second queue the first launch of a round waits for the first queue's.
+        let launches = [(1, 1, 900_000), (2, 2, 890_000), (2, 2, 200), (2, 2, 200)];
+        for round in 1..=40u64 {
+            let at = round * 1_000_000;
+            let id = |k: u64| 4 * round + k;
+            let of = || (0u64..).zip(&launches).skip(first);
+            for (k, (queue, kernel, _)) in of() {
+                let at = at + 10 * k;
+                let spec = CommandSpec::kernel(id(k), *queue, *kernel);
+                p.thread(0).enqueue(at, at + 5, &spec);
+            }
+            for (k, (_, _, ns)) in of() {
+                let begin = at + if *ns > 200 { 2_000 } else { 893_000 + k };
+                let stamps = [at + 10 * k + 2, at + 500, begin, begin + ns];
+                p.thread(0).timing(at + 910_000 + k, id(k), stamps.map(|ns| host.raw + ns));
+            }
+        }
+        p.exit(50_000_000, 0);
+        share(&answer(&[p.build()]), "held-up-launches")
+    };
+    assert!(held_up(1) > 0.5, "{}", held_up(1));
+    assert_eq!(held_up(0), 0.0);
 }
 
 #[test]

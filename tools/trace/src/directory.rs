@@ -128,7 +128,7 @@ impl Role {
 /// The path, with the ending that `record -o NAME` adds where only that exists.
 pub fn as_recorded(path: PathBuf) -> PathBuf {
     let full = with_ending(&path);
-    if path.exists() || !full.is_dir() { path } else { full }
+    if path.is_dir() || !full.is_dir() { path } else { full }
 }
 
 /// `NAME.clscope` for `NAME`, `NAME/` and `NAME.clscope`.

@@ -152,6 +152,9 @@ pub struct Busy {
     repeated: Repeated,
     /// Nanoseconds of the gaps in which the recorder ran commands of its own.
     pub(super) beside_ns: u64,
+    paused: Repeated,
+    /// Nanoseconds of the gaps in which recording was paused.
+    pub paused_ns: u64,
     /// Lengths of the gaps between stretches, without what the recorder repeated in them.
     pub gaps: Distribution,
     /// Idle nanoseconds by cause.
@@ -168,6 +171,11 @@ impl Busy {
     /// Of a process of which the recorder ran commands of its own at these times.
     pub fn beside(repeated: &Repeated) -> Self {
         Self { repeated: repeated.clone(), ..Self::default() }
+    }
+
+    /// Takes up pauses, which lie behind all that was closed. `beside`: them and the others.
+    pub(super) fn pause(&mut self, paused: &Repeated, beside: &Repeated) {
+        (self.paused, self.repeated) = (paused.clone(), beside.clone());
     }
 
     /// Adds a span.
@@ -222,6 +230,7 @@ impl Busy {
             };
             let gap = idle(begin);
             self.beside_ns += begin.since(end).saturating_sub(gap);
+            self.paused_ns += self.paused.within(Span { begin: end, end: begin });
             self.gaps.add(gap);
             let mut given = BTreeMap::new();
             let mut give = |cause, ns| {

@@ -22,12 +22,12 @@ pub mod wall;
 
 use crate::Trace;
 use crate::align::Alignment;
-use crate::event::{Call, Command, Event, Kept, Outcome};
+use crate::event::{Call, Command, Event, Kept, Mark, Outcome};
 use crate::ids::IdMap;
 use crate::issue::Unfinished;
 use crate::merge::Tally;
 use crate::missing::{self, Missing};
-use crate::time::{ProcessIndex, Span, ThreadIndex};
+use crate::time::{HostNs, ProcessIndex, Span, ThreadIndex};
 use beside::{Beside, Copied, Repeated};
 use buffers::{Buffers, MAKING};
 use busy::held::Holds;
@@ -92,6 +92,8 @@ pub struct Stats {
     pub tally: Vec<Tally>,
     /// When the recorder repeated commands, per process.
     pub repeated: Vec<Repeated>,
+    /// When recording was paused, per process.
+    pub paused: Vec<Repeated>,
     /// The recorder's copies of captured launches' memory, per process.
     pub copied: Vec<Vec<Copied>>,
     /// Kernels that ran in command buffers.
@@ -154,6 +156,8 @@ struct Pass<'a> {
     /// Per process, what the recorder ran itself.
     beside: Vec<Beside>,
     command_buffers: CommandBuffers,
+    /// Since when recording is paused, by process.
+    paused: BTreeMap<u32, HostNs>,
     /// Device of a process -> what it is to all processes; empty of one process.
     together: IdMap<(usize, String)>,
 }
@@ -209,6 +213,7 @@ impl Stats {
             buffers: vec![Buffers::default(); trace.processes.len()],
             walls: both.map(|(r, c)| Wall::beside(r, &Copied::when(c))).collect(),
             spans: vec![None; trace.processes.len()],
+            paused: vec![Repeated::default(); trace.processes.len()],
             repeated,
             copied,
             ..Self::default()
@@ -300,8 +305,30 @@ impl Stats {
         match event {
             Event::Call(call) => self.add_call(call, pass),
             Event::Command(command) => self.add_command(command, pass),
+            Event::Mark { process, at, mark: Mark::Paused(true), .. } => {
+                pass.paused.entry(process.0).or_insert(*at);
+            }
+            Event::Mark { process, at, mark: Mark::Paused(false), .. } => {
+                if let Some(begin) = pass.paused.remove(&process.0) {
+                    self.pause(*process, Span { begin, end: *at });
+                }
+            }
             Event::Mark { .. } | Event::InCall { .. } => {}
         }
+    }
+
+    /// Recording was paused then: what ran is not known.
+    fn pause(&mut self, process: ProcessIndex, span: Span) {
+        let index = process.0 as usize;
+        let more = Repeated::joined(vec![span]);
+        let all = Repeated::any([&self.paused[index], &more].into_iter());
+        let wall = &mut self.walls[index];
+        wall.pause(&all);
+        let of = (process, 0)..=(process, u32::MAX);
+        let queues = self.queues.range_mut(of.clone()).map(|(_, queue)| &mut queue.busy);
+        let devices = self.devices.range_mut(of).map(|(_, device)| &mut device.busy);
+        queues.chain(devices).for_each(|busy| busy.pause(&all, wall.recorders()));
+        self.paused[index] = all;
     }
 
     /// Adds the calls that were summed apart from the others.
@@ -544,7 +571,12 @@ impl Stats {
         let what = WaitedFor::identify(process, record);
         let chosen = if sampling { probability.unwrap_or(1.0) } else { 1.0 };
         self.waits[process.0 as usize].ended(what, queue, left_out, chosen, ran);
-        let busy = || Busy::beside(self.walls[process.0 as usize].recorders());
+        let (wall, paused) = (&self.walls[process.0 as usize], &self.paused[process.0 as usize]);
+        let busy = || {
+            let mut busy = Busy::beside(wall.recorders());
+            busy.pause(paused, wall.recorders());
+            busy
+        };
         let new_queue = || QueueSums { busy: busy(), ..<_>::default() };
         let new_device = || DeviceSums { busy: busy(), ..<_>::default() };
         let sums = self.queues.entry((process, queue)).or_insert_with(new_queue);

@@ -7,10 +7,12 @@ use super::{
 };
 use crate::Trace;
 use crate::align::Alignment;
+use crate::input::Process;
 use crate::interval::Interval;
 use crate::issue::{Issue, IssueKind};
 use crate::missing;
 use crate::time::{ProcessIndex, Span};
+use clscope_trace::Untimed;
 use clscope_trace::record::{CommandKind, Direction};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -19,7 +21,9 @@ impl Stats {
     /// When anything was recorded: the union of the times of the processes. Between traces of
     /// different times nothing was.
     pub fn recorded(&self) -> Vec<Span> {
-        Span::join(self.spans.iter().flatten().copied().collect())
+        let each = self.spans.iter().zip(&self.paused);
+        let of = each.filter_map(|(span, paused)| Some(span.as_ref()?.without(paused.spans())));
+        Span::join(of.flatten().collect())
     }
 
     /// Its length. `None` where nothing was recorded.
@@ -239,10 +243,12 @@ impl Stats {
     /// commands), by name, with what ran meanwhile.
     pub fn waits(&self, trace: &Trace<'_>) -> BTreeMap<String, NamedWait> {
         let mut out: BTreeMap<String, NamedWait> = BTreeMap::new();
-        for (process, waits) in trace.processes.iter().zip(&self.waits) {
+        for ((process, waits), wall) in trace.processes.iter().zip(&self.waits).zip(&self.walls) {
             let d = &process.definitions;
             let (functions, populations) = waits.sums();
-            let unknown = populations.values().any(Population::is_unknown);
+            let unknown = populations.values().any(Population::is_unknown)
+                || wall.is_untimed()
+                || d.left_out().is_some_and(|of| of.commands);
             for (function, sums) in functions.iter().filter(|(_, s)| s.time.count() > 0) {
                 let wait = out.entry(d.function_name(*function).into_owned()).or_default();
                 wait.time.merge(&sums.time);
@@ -262,13 +268,33 @@ impl Stats {
         out
     }
 
+    /// How many commands of a process ran without a device time, and how many it has, where those
+    /// are so many that it is not known when its devices were busy. Chance left none of them out.
+    pub fn without_time(&self, process: ProcessIndex) -> Option<(u64, u64)> {
+        let missing = self.missing.get(process.0 as usize)?;
+        let ran = |why: &Untimed| {
+            !matches!(why, Untimed::NotSampled | Untimed::Failed | Untimed::NeverStarted)
+        };
+        let untimed = missing.untimed.iter().filter(|(why, _)| ran(why)).map(|(_, n)| n);
+        let without = untimed.chain(missing.unfinished.values()).sum::<u64>();
+        let queues = self.queues.range((process, 0)..=(process, u32::MAX));
+        let all = queues.map(|(_, queue)| queue.count).sum();
+        (20 * without > all).then_some((without, all))
+    }
+
     /// Idle nanoseconds of all devices by cause, in words, most first.
     pub fn idle_causes(&self, trace: &Trace<'_>) -> Vec<(String, u64)> {
         let mut out: BTreeMap<String, u64> = BTreeMap::new();
         // Between the timed launches of a sample others ran, which are no idleness.
         for ((process, _), device) in self.devices.iter().filter(|(_, d)| d.left_out == 0) {
+            let definitions = &trace.process(*process).definitions;
+            if definitions.left_out().is_some_and(|of| of.commands)
+                || self.without_time(*process).is_some()
+            {
+                continue;
+            }
             for (cause, ns) in &device.busy.causes {
-                let name = cause.in_words(&trace.process(*process).definitions);
+                let name = cause.in_words(definitions);
                 *out.entry(name).or_default() += ns;
             }
         }
@@ -281,6 +307,16 @@ impl Stats {
     pub fn issues(&self, trace: &Trace<'_>, alignment: &Alignment) -> Vec<Issue> {
         let mut out = trace.issues_after(&self.tally, Some(alignment));
         out.extend(missing::issues(trace, &self.missing));
+        for (process, paused) in trace.processes.iter().zip(&self.paused) {
+            let mut add = |kind| out.push(Issue { subject: process.label.clone(), kind });
+            if let Some(of) = process.definitions.left_out() {
+                add(IssueKind::CallsLeftOut { why: of.why, commands: of.commands });
+            }
+            let ns = paused.spans().iter().map(Span::duration).sum();
+            if ns > 0 {
+                add(IssueKind::Paused { ns });
+            }
+        }
         if self.timed == 0
             && let Some(first) = trace.processes.first()
         {
@@ -293,6 +329,10 @@ impl Stats {
     }
 
     fn why_no_spans(&self, trace: &Trace<'_>) -> &'static str {
+        let left_out = |p: &Process<'_>| p.definitions.left_out().is_some_and(|of| of.commands);
+        if self.command_count == 0 && trace.processes.iter().any(left_out) {
+            return "no command was recorded";
+        }
         let enqueued_nothing = self.command_count == 0;
         let off = trace.processes.iter().all(|p| p.definitions.process.device_timing == "off");
         match (enqueued_nothing, self.calls == 0, off) {

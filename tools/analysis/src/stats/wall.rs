@@ -95,20 +95,22 @@ impl Log {
 pub struct Wall {
     repeated: Repeated,
     copied: Repeated,
-    /// Both.
+    paused: Repeated,
+    /// All of them.
     beside: Repeated,
     all: Busy,
     kernels: Union,
     kernels_and_transfers: Union,
     before: Log,
     since: Log,
-    enqueued: bool,
+    /// When the first command was enqueued.
+    enqueued: Option<HostNs>,
 }
 
 /// The time of a process.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct WallParts {
-    /// All of it, without repetitions.
+    /// All of it, without repetitions, and without the time in which recording was paused.
     pub wall_ns: u64,
     /// When any kernel ran.
     pub kernels_ns: u64,
@@ -147,14 +149,21 @@ impl Wall {
         Self { repeated, copied, beside, all, ..Self::default() }
     }
 
-    /// When the recorder ran commands of its own.
+    /// Recording was paused at these times.
+    pub(super) fn pause(&mut self, paused: &Repeated) {
+        self.paused = paused.clone();
+        self.beside = Repeated::any([&self.repeated, &self.copied, paused].into_iter());
+        self.all.pause(paused, &self.beside);
+    }
+
+    /// When the recorder ran commands of its own, or was paused.
     pub(super) fn recorders(&self) -> &Repeated {
         &self.beside
     }
 
     /// The host was in a call that enqueued nothing.
     pub(super) fn called(&mut self, span: Span, function: u16) {
-        if !self.enqueued {
+        if self.enqueued.is_none() {
             self.before.add(span, function);
         }
         self.since.add(span, function);
@@ -162,10 +171,10 @@ impl Wall {
 
     /// The host enqueued a command.
     pub(super) fn enqueued(&mut self, span: Span, function: u16) {
-        if !self.enqueued {
+        if self.enqueued.is_none() {
             self.before.add(span, function);
         }
-        self.enqueued = true;
+        self.enqueued.get_or_insert(span.begin);
         self.since.0.clear();
         self.since.add(span, function);
     }
@@ -181,6 +190,11 @@ impl Wall {
         }
     }
 
+    /// Whether commands were enqueued, and none has a device time.
+    pub(super) fn is_untimed(&self) -> bool {
+        self.enqueued.is_some() && self.all.extent().is_none()
+    }
+
     /// No command comes any more.
     pub(super) fn finish(&mut self) {
         self.all.finish();
@@ -191,8 +205,11 @@ impl Wall {
         let own = |span: Span| span.duration().saturating_sub(self.repeated.within(span));
         let wall_ns = own(recorded);
         let Some(extent) = self.all.extent() else {
-            let before = self.before.divide(recorded, &self.beside);
+            // Of commands without a device time it is known when the first one was enqueued.
+            let until = self.enqueued.unwrap_or(recorded.end).clamp(recorded.begin, recorded.end);
+            let before = self.before.divide(Span { end: until, ..recorded }, &self.beside);
             let copied_ns = self.copied.within(recorded);
+            let wall_ns = wall_ns.saturating_sub(self.paused.within(recorded));
             return WallParts { wall_ns, before, copied_ns, ..WallParts::default() };
         };
         let busy = self.all.busy();
@@ -224,16 +241,18 @@ impl Wall {
         let first = Span { begin: recorded.begin, end: enqueued };
         let ahead = Span { begin: recorded.begin, end: extent.begin };
         let between = self.all.beside_ns.saturating_sub(self.repeated.within(extent));
-        let copied_ns = self.copied.within(ahead) + between + self.copied.within(last);
+        let outside = |of: &Repeated| of.within(ahead) + of.within(last);
+        let paused = self.all.paused_ns;
+        let copied_ns = outside(&self.copied) + between - paused;
         WallParts {
-            wall_ns,
+            wall_ns: wall_ns.saturating_sub(outside(&self.paused) + paused),
             kernels_ns,
             transfers_ns: moved - kernels_ns,
             others_ns: busy - moved,
             copied_ns,
             idle,
             times,
-            extent_ns: own(extent),
+            extent_ns: own(extent).saturating_sub(paused),
             before: self.before.divide(first, &self.beside),
             after: self.since.divide(last, &self.beside),
             longest: self.all.longest.clone(),
@@ -264,10 +283,15 @@ mod tests {
         fn every_moment_has_one_cause(
             ran in prop::collection::vec((10i64..3_000, 1i64..90, 0i64..50, any::<bool>()), 1..40),
             copies in prop::collection::vec((0i64..3_200, 1i64..60), 0..40),
+            pauses in prop::collection::vec((0i64..3_200, 1i64..60), 0..9),
         ) {
             let at = |begin, length| Span { begin: HostNs(begin), end: HostNs(begin + length) };
-            let copied: Vec<Span> = copies.iter().map(|(begin, length)| at(*begin, *length)).collect();
-            let copied = Repeated::joined(copied);
+            let joined = |of: &[(i64, i64)]| Repeated::joined(of.iter().map(|(begin, length)| at(*begin, *length)).collect());
+            let paused = joined(&pauses);
+            // No call is recorded then that could copy.
+            let copied = joined(&copies);
+            let copied = copied.spans().iter().flat_map(|span| span.without(paused.spans()));
+            let copied = Repeated::joined(copied.collect());
             let mut wall = Wall::beside(&Repeated::default(), &copied);
             let mut busy = vec![false; 3_300];
             for (begin, length, ago, is_kernel) in ran {
@@ -275,6 +299,7 @@ mod tests {
                 wall.ran(at(begin, length), lead, is_kernel, !is_kernel);
                 busy[begin as usize..(begin + length) as usize].fill(true);
             }
+            wall.pause(&paused);
             wall.finish();
             let parts = wall.parts(at(0, 3_300));
             let of = |map: &BTreeMap<Option<u16>, u64>| map.values().sum::<u64>();
@@ -282,8 +307,9 @@ mod tests {
                 + of(&parts.before) + of(&parts.after);
             prop_assert_eq!(sum, parts.wall_ns);
             prop_assert_eq!(parts.busy_ns(), busy.iter().filter(|busy| **busy).count() as u64);
-            let alone = |at: &usize| !busy[*at] && copied.within(Span { begin: HostNs(*at as i64), end: HostNs(*at as i64 + 1) }) > 0;
-            prop_assert_eq!(parts.copied_ns, (0..3_300).filter(alone).count() as u64);
+            let alone = |of: &Repeated| (0..3_300usize).filter(|i| !busy[*i] && of.within(at(*i as i64, 1)) > 0).count() as u64;
+            prop_assert_eq!(parts.copied_ns, alone(&copied));
+            prop_assert_eq!(parts.wall_ns, 3_300 - alone(&paused));
         }
 
         #[test]

@@ -131,6 +131,12 @@ impl ThreadBuilder {
         self
     }
 
+    /// Recording was paused, or went on.
+    pub fn paused(&mut self, at: u64, on: bool) -> &mut Self {
+        self.put(at, 0, |out, delta, _| words(out, &record::paused(on, delta)));
+        self
+    }
+
     /// Lost records.
     pub fn dropped(&mut self, at: u64, count: u64, reason: DropReason) -> &mut Self {
         self.put(at, 0, |out, delta, _| words(out, &record::dropped(count, reason, delta)));

@@ -157,6 +157,11 @@ impl Advisor<'_> {
                 Some("clscope view"),
             ),
             What::RotatedAway | What::After | What::Recording => None,
+            What::Unknown if self.divided.left_out => say(
+                "record all calls: without --kernels and CLSCOPE_GROUPS".to_owned(),
+                None,
+                None,
+            ),
             What::Unknown => say(
                 "time all commands, so that causes can be separated".to_owned(),
                 None,

@@ -108,6 +108,8 @@ pub struct Divided {
     pub shares: BTreeMap<What, f64>,
     /// Share in which any command ran.
     pub busy: f64,
+    /// Whether a filter kept commands out of the record.
+    pub left_out: bool,
 }
 
 /// Nanoseconds by what they went to.
@@ -146,6 +148,22 @@ impl Sums {
         self.add(to, ns);
     }
 
+    /// Takes `ns` off what is `of`, and gives them to others, both in proportion.
+    fn give_to(&mut self, ns: f64, of: impl Fn(&What) -> bool, to: impl Fn(&What) -> bool) {
+        let (all, others) = (self.sum(&of), self.sum(&to));
+        let ns = ns.min(all);
+        if others <= 0.0 || ns <= 0.0 {
+            return;
+        }
+        for (what, own) in &mut self.ns {
+            match () {
+                () if of(what) => *own *= 1.0 - ns / all,
+                () if to(what) => *own *= 1.0 + ns / others,
+                () => {}
+            }
+        }
+    }
+
     fn merge(&mut self, other: Self) {
         other.ns.into_iter().for_each(|(what, ns)| self.add(what, ns));
         self.estimated |= other.estimated;
@@ -181,7 +199,9 @@ pub fn divide(report: &Report, trace: &Trace<'_>, stats: &Stats, rows: &Answer) 
     let waiting: BTreeSet<&str> =
         report.waits.iter().map(|wait| wait.function.name.as_str()).collect();
     let (mut sums, mut wall_ns, mut processes) = (Sums::default(), 0.0, 0);
+    let mut left_out = None;
     for process in those {
+        left_out = left_out.or_else(|| trace.process(process).definitions.left_out());
         let Some(parts) = stats.wall(process) else { continue };
         let own = OfProcess { process, parts, trace, stats, waiting: &waiting };
         let (of, ns) = own.sums();
@@ -189,7 +209,10 @@ pub fn divide(report: &Report, trace: &Trace<'_>, stats: &Stats, rows: &Answer) 
         (wall_ns, processes) = (wall_ns + ns, processes + 1);
     }
     share_devices(&mut sums, trace, stats);
-    hold_up(&mut sums, report, trace, rows);
+    let is_whole = !left_out.as_ref().is_some_and(|of| of.commands);
+    if is_whole {
+        hold_up(&mut sums, report, trace, rows);
+    }
     let recording = (report.recording.recording_ns + capturing_ns(trace)).min(0.5 * wall_ns);
     sums.move_to(What::Recording, recording, What::is_host);
     // Bounds of clocks, and commands that came too late to be placed.
@@ -199,7 +222,7 @@ pub fn divide(report: &Report, trace: &Trace<'_>, stats: &Stats, rows: &Answer) 
     }
     let shares: BTreeMap<What, f64> =
         sums.ns.iter().map(|(what, ns)| (what.clone(), ns / whole)).collect();
-    let words = Words { report, rows, launches: sums.launches };
+    let words = Words { report, rows, launches: sums.launches, left_out: left_out.as_ref() };
     let mut causes: Vec<Cause> = shares
         .iter()
         .map(|(what, share)| {
@@ -223,7 +246,7 @@ pub fn divide(report: &Report, trace: &Trace<'_>, stats: &Stats, rows: &Answer) 
         turns || what.is_run()
     };
     let busy = shares.iter().filter(|(what, _)| runs(what)).map(|(_, share)| share).sum();
-    Divided { wall_ns, processes, causes, shares, busy }
+    Divided { wall_ns, processes, causes, shares, busy, left_out: !is_whole }
 }
 
 /// Host time that capturing took of all processes.
@@ -260,18 +283,20 @@ impl OfProcess<'_, '_, '_> {
         let mut out = Sums::default();
         let issues = &self.trace.process(self.process).issues;
         let rotated = issues.iter().any(|kind| matches!(kind, IssueKind::OldestRotated { .. }));
-        let before = if rotated { What::RotatedAway } else { What::Before };
+        let left_out = self.leaves_commands_out();
+        let unknown = |what| if left_out { What::Unknown } else { what };
+        let before = if rotated { What::RotatedAway } else { unknown(What::Before) };
         for (function, ns) in &self.parts.before {
             let what = function.map_or(before.clone(), |f| self.call(f));
             out.add(what, *ns as f64);
         }
         for (function, ns) in &self.parts.after {
-            let what = function.map_or(What::After, |f| self.call(f));
+            let what = function.map_or(unknown(What::After), |f| self.call(f));
             out.add(what, *ns as f64);
         }
         let queues = || self.stats.queues.range((self.process, 0)..=(self.process, u32::MAX));
         out.add(What::Recording, self.parts.copied_ns as f64);
-        let untimed = self.untimed();
+        let untimed = left_out || self.stats.without_time(self.process).is_some();
         if queues().any(|(_, q)| q.left_out > 0) || untimed {
             self.add_estimated(&mut out, untimed);
         } else {
@@ -280,23 +305,19 @@ impl OfProcess<'_, '_, '_> {
         (out, self.parts.wall_ns as f64)
     }
 
-    /// Whether so many commands have no time that idleness is not known.
-    fn untimed(&self) -> bool {
-        let kernels = self.stats.kernels_of(self.process).map(|(.., sums)| sums);
-        let others = self.stats.commands_of(self.process).map(|(.., sums)| sums);
-        let (all, untimed) = (kernels.chain(others)).fold((0, 0), |(all, untimed), sums| {
-            (all + sums.count, untimed + sums.untimed() - sums.left_out().min(sums.untimed()))
-        });
-        20 * untimed > all
+    /// Whether a filter kept commands out of the record.
+    fn leaves_commands_out(&self) -> bool {
+        self.definitions().left_out().is_some_and(|of| of.commands)
     }
 
     fn call(&self, function: u16) -> What {
         let d = self.definitions();
         let name = d.function_name(function);
         let enqueues = d.function(function).is_some_and(|f| f.group == "enqueue");
-        match enqueues && !self.waiting.contains(name.as_ref()) {
-            true => What::Launching,
-            false => What::Call(name.into_owned()),
+        match (enqueues, self.waiting.contains(name.as_ref())) {
+            (_, true) if self.leaves_commands_out() => What::Unknown,
+            (true, false) => What::Launching,
+            _ => What::Call(name.into_owned()),
         }
     }
 
@@ -418,7 +439,8 @@ impl OfProcess<'_, '_, '_> {
         // The host waits until a command has begun, too.
         let beyond = (waits - busy).max(0.0);
         *host.entry(if untimed { What::Unknown } else { What::Launching }).or_default() += beyond;
-        host.insert(What::Outside, (between - calls).max(0.0));
+        let outside = if self.leaves_commands_out() { What::Unknown } else { What::Outside };
+        *host.entry(outside).or_default() += (between - calls).max(0.0);
         let sum: f64 = host.values().sum();
         let left = between - busy;
         for (what, ns) in host {
@@ -483,6 +505,10 @@ fn hold_up(sums: &mut Sums, report: &Report, trace: &Trace<'_>, rows: &Answer) {
     if !on_processors || shared {
         return;
     }
+    // Commands of the application's own hold each other up where several run at once.
+    let busy: Option<u64> = report.devices.iter().map(|device| device.busy_ns).sum();
+    let ran = report.totals.kernel_ns.saturating_add(report.totals.transfer_ns) as f64;
+    let mut at_once = busy.map_or(0.0, |busy| (ran - busy as f64).max(0.0));
     for row in rows.kernels.iter().filter(|row| row.sizes == 1 && !row.sizes_are_more) {
         let same = |k: &&Commands| k.name == row.name && k.estimate.is_none();
         let Some(kernel) = report.kernels.iter().find(same) else { continue };
@@ -493,7 +519,10 @@ fn hold_up(sums: &mut Sums, report: &Report, trace: &Trace<'_>, rows: &Answer) {
         if total > HELD_UP * fast {
             let is = |what: &What| matches!(what, What::Kernel(name) if *name == row.name);
             let ns = sums.sum(is) * excess / total;
-            sums.move_to(What::HeldUp(row.name.clone()), ns, is);
+            let own = ns.min(at_once);
+            at_once -= own;
+            sums.give_to(own, is, |what| what.is_run() && !is(what));
+            sums.move_to(What::HeldUp(row.name.clone()), ns - own, is);
         }
     }
 }

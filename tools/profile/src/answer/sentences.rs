@@ -5,12 +5,15 @@ use super::data::{Answer, KernelRow};
 use super::{bytes, count, percent, time};
 use crate::report::Report;
 use crate::report::data::{Commands, Wait};
+use clscope_analysis::input::LeftOut;
 
 /// The rows that sentences quote.
 pub(super) struct Words<'r> {
     pub(super) report: &'r Report,
     pub(super) rows: &'r Answer,
     pub(super) launches: u64,
+    /// What a filter kept out of the record.
+    pub(super) left_out: Option<&'r LeftOut>,
 }
 
 impl Words<'_> {
@@ -49,6 +52,9 @@ impl Words<'_> {
                 Some(name.clone()),
                 self.held_up(name),
             ),
+            What::Outside if self.left_out.is_some() => {
+                plain("host outside the calls that are recorded", self.why_left_out())
+            }
             What::Outside => {
                 plain("host outside OpenCL (no call is pending): it works or sleeps", None)
             }
@@ -72,6 +78,10 @@ impl Words<'_> {
             What::NotBegun => {
                 plain("commands enqueued and not begun (not flushed, or held back)", None)
             }
+            What::Before if self.left_out.is_some() => plain(
+                "before the first command: host outside the calls that are recorded",
+                self.why_left_out(),
+            ),
             What::Before => plain("before the first command: host outside OpenCL", None),
             What::RotatedAway => plain(
                 "not in the trace: it keeps the newest part only",
@@ -79,11 +89,18 @@ impl Words<'_> {
             ),
             What::After => plain("after the last command: host outside OpenCL", None),
             What::Recording => plain("recording", self.captures()),
+            What::Unknown if self.left_out.is_some_and(|of| of.commands) => {
+                plain("not known, because commands were left out", self.why_left_out())
+            }
             What::Unknown => plain(
                 "the host waits for commands that have no device time",
                 Some("record --device-timing event times all".to_owned()),
             ),
         }
+    }
+
+    fn why_left_out(&self) -> Option<String> {
+        self.left_out.map(|of| of.why.clone())
     }
 
     /// What the host did meanwhile, mostly.

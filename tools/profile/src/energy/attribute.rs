@@ -7,7 +7,7 @@ use super::explained::Explained;
 use super::power::{self, Power};
 use super::readings::Readings;
 use super::result::{self, DeviceEnergy, Energy};
-use super::unrecorded::{self, Unrecorded};
+use super::unrecorded;
 use super::{RecordedFormula, recorded, rows};
 use crate::interval::Interval;
 use clscope_analysis::Trace;
@@ -123,12 +123,16 @@ pub fn energy_of(
         ));
     }
     for (at, device) in devices.iter().enumerate() {
+        if let Some(why) = unrecorded::left_out(trace, device) {
+            out.unmeasured.push(result::Unmeasured { device: device.label.clone(), why });
+            continue;
+        }
         let estimated = times.get(at).map_or(&[][..], Vec::as_slice);
         match power::power_of(device, devices, readings, choice) {
             Ok(mut power) => {
                 let missing = unrecorded::of_device(trace, device, readings);
                 let rest = unrecorded::without(&power.series, &missing);
-                let told = rest.is_some().then(|| missing.iter().map(Unrecorded::told));
+                let told = rest.is_some().then(|| unrecorded::notes(&missing));
                 power.series = rest.unwrap_or(power.series);
                 let ran = (device, estimated);
                 let mut found = measure(trace, ran, &power, readings, elsewhere, options);
@@ -146,10 +150,11 @@ pub fn energy_of(
         out.absent = Some(if why.is_empty() {
             "no device ran a command with a known time".to_owned()
         } else {
-            format!(
+            let left_out = devices.iter().find_map(|d| unrecorded::left_out(trace, d));
+            left_out.unwrap_or_else(|| format!(
                 "no sensor belongs to the devices that ran commands ({}); `clscope doctor` lists sensors",
                 why.join("; ")
-            )
+            ))
         });
     }
     if out.absent.is_some() {

@@ -1,22 +1,21 @@
-//! Owns the time at the end of a recording in which a process that was ended was inside an OpenCL
-//! call: what the device did for it is in no record. Readings of that time are left out, so that
-//! work is not taken for rest. Refuses to guess what it was.
+//! Owns the time in which what a device did is in no record: while recording was paused, and at the
+//! end of a recording while a process that was ended was inside an OpenCL call. Readings of that
+//! time are left out, so that work is not taken for rest. Refuses to guess what it was.
 
 use super::activity::PhysicalDevice;
 use super::readings::Readings;
 use clscope_analysis::Trace;
 use clscope_analysis::energy::{HostNs, Series};
 use clscope_analysis::time::ProcessIndex;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One such time.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Unrecorded {
     pub from: HostNs,
     pub to: HostNs,
-    /// Which process, and in which function.
-    process: String,
-    function: String,
+    /// What happened, to which process.
+    why: String,
 }
 
 /// Those of a device, in order of time. Where others went on, only what comes behind the last
@@ -26,9 +25,14 @@ pub(super) fn of_device(
     device: &PhysicalDevice,
     readings: &Readings,
 ) -> Vec<Unrecorded> {
-    let Some(runs) = readings.application.get(&device.host) else { return Vec::new() };
+    let paused = device.paused.iter().map(|(process, from, to)| Unrecorded {
+        from: *from,
+        to: *to,
+        why: format!("recording of {} was paused", trace.process(*process).label),
+    });
+    let mut out: Vec<Unrecorded> = paused.collect();
     let members: BTreeSet<ProcessIndex> = device.members.iter().map(|m| m.0).collect();
-    let mut out: Vec<Unrecorded> = Vec::new();
+    let runs = readings.application.get(&device.host).map_or(&[][..], Vec::as_slice);
     for index in members {
         let process = trace.process(index);
         if process.definitions.exit.is_some() {
@@ -43,16 +47,19 @@ pub(super) fn of_device(
         let last = device.spans.iter().map(|s| s.end).filter(|at| at < to).max();
         let from = last.map_or(begin, |at| at.max(begin));
         let function = process.definitions.function(call.function);
-        out.push(Unrecorded {
-            from,
-            to: *to,
-            process: process.label.clone(),
-            function: function.map_or_else(|| "a call".to_owned(), |f| f.name.clone()),
-        });
+        let function = function.map_or("a call", |f| f.name.as_str());
+        let why = format!("{} was ended inside {function}", process.label);
+        out.push(Unrecorded { from, to: *to, why });
     }
     out.sort_by_key(|of| (of.from, of.to));
-    // Processes of one run: the longer holds the others.
-    out.dedup_by(|next, first| next.from < first.to);
+    // Processes of one run.
+    out.dedup_by(|next, first| {
+        let is_joined = next.from < first.to;
+        if is_joined {
+            first.to = first.to.max(next.to);
+        }
+        is_joined
+    });
     out
 }
 
@@ -60,16 +67,27 @@ impl Unrecorded {
     fn holds(&self, at: HostNs) -> bool {
         self.from < at && at < self.to
     }
+}
 
-    /// What the user is told.
-    pub fn told(&self) -> String {
-        format!(
-            "{} was ended inside {}: what the device did in the {:.1} s from then on is not known, and readings of it are in no figure",
-            self.process,
-            self.function,
-            self.to.seconds_since(self.from)
-        )
+/// What the user is told of them.
+pub(super) fn notes(times: &[Unrecorded]) -> Vec<String> {
+    let mut seconds: BTreeMap<&str, f64> = BTreeMap::new();
+    for of in times {
+        *seconds.entry(&of.why).or_default() += of.to.seconds_since(of.from);
     }
+    let note = |(why, seconds): (&str, f64)| {
+        format!(
+            "{why}: what the device did in these {seconds:.1} s is not known, and readings of them are in no figure"
+        )
+    };
+    seconds.into_iter().map(note).collect()
+}
+
+/// Why joules of a device cannot be assigned, where a filter kept commands out of the record.
+pub(super) fn left_out(trace: &Trace<'_>, device: &PhysicalDevice) -> Option<String> {
+    let mut members = device.members.iter().map(|member| trace.process(member.0));
+    let of = members.find_map(|process| process.definitions.left_out().filter(|of| of.commands));
+    Some(format!("{}, and joules of those are not known; record all", of?.why))
 }
 
 /// A series without its readings of these times; `None` where there are none.
@@ -165,9 +183,23 @@ mod tests {
         assert_eq!(times(false, Some(12), 8, (60, 70)), []);
     }
 
+    #[test]
+    fn pauses_are_not_recorded_and_told_together() {
+        let files = ProcessBuilder::standard(HostModel::default(), 100, 1).build();
+        let trace = Trace::open(vec![files.files("app")]);
+        let mut device = PhysicalDevice::named("gpu", "", Kind::Gpu);
+        device.members.push((ProcessIndex(0), 1));
+        let pause = |from: i64, to: i64| (ProcessIndex(0), HostNs(from * MS), HostNs(to * MS));
+        device.paused.extend([pause(3_000, 4_500), pause(1_000, 2_000)]);
+        let times = of_device(&trace, &device, &Readings::default());
+        let at: Vec<_> = times.iter().map(|of| (of.from.0 / MS, of.to.0 / MS)).collect();
+        assert_eq!(at, [(1_000, 2_000), (3_000, 4_500)]);
+        let notes = notes(&times);
+        assert!(notes.len() == 1 && notes[0].contains("these 2.5 s"), "{notes:?}");
+    }
+
     fn between(from: i64, to: i64) -> Unrecorded {
-        let (process, function) = ("app".to_owned(), "clFinish".to_owned());
-        Unrecorded { from: HostNs(from), to: HostNs(to), process, function }
+        Unrecorded { from: HostNs(from), to: HostNs(to), why: String::new() }
     }
 
     #[test]

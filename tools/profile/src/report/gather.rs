@@ -289,19 +289,33 @@ impl<'t, 'a> Sums<'t, 'a> {
         (enqueues > 0).then_some(CommandBuffers { enqueues, unknown, kernels })
     }
 
+    /// Why it is not known what else the devices of a process ran: a filter kept commands out, or
+    /// they have no time.
+    fn left_out(&self, process: ProcessIndex) -> Option<String> {
+        let left_out = self.trace.process(process).definitions.left_out();
+        left_out.filter(|of| of.commands).map(|of| of.why).or_else(|| {
+            let (without, all) = self.stats.without_time(process)?;
+            let some = without < all;
+            some.then(|| format!("{without} of {all} commands have no device time"))
+        })
+    }
+
     fn device(&self, (process, id): (ProcessIndex, u32), sums: &DeviceSums) -> Device {
         let (stats, d) = (self.stats, &self.trace.process(process).definitions);
+        let left_out = self.left_out(process);
         let aligned =
             self.alignment.devices.iter().find(|a| (a.process, a.device) == (process, id));
-        let complete = sums.left_out == 0;
+        let complete = sums.left_out == 0 && left_out.is_none();
         let (estimate, without, absent) = match self.times.device(self.trace, process, id) {
             _ if complete => (None, 0, None),
+            _ if left_out.is_some() => (None, 0, left_out),
             Ok((estimate, without)) => (Some(estimate), without, None),
             Err(why) => (None, 0, Some(why.to_string())),
         };
-        let repeats = &stats.repeated[process.0 as usize];
+        let index = process.0 as usize;
+        let repeats = &stats.repeated[index];
         let own = |all: Span| all.duration().saturating_sub(repeats.within(all));
-        let extent = sums.busy.extent().map_or(0, own);
+        let extent = sums.busy.extent().map_or(0, own).saturating_sub(sums.busy.paused_ns);
         let bias = d.calibrations.iter().rev().find(|c| c.name == SPAN_BIAS && c.device == id);
         let mut device = Device {
             process: self.label(process),
@@ -314,7 +328,8 @@ impl<'t, 'a> Sums<'t, 'a> {
             busy_without: without,
             busy_absent: absent,
             busy_share: None,
-            process_ns: stats.spans[process.0 as usize].map_or(0, own),
+            process_ns: stats.spans[index]
+                .map_or(0, |all| own(all).saturating_sub(stats.paused[index].within(all))),
             idle_ns: complete.then(|| sums.busy.idle()),
             extent_ns: extent,
             span_bias_ns: bias.map(|b| Interval::around(b.value, b.uncertainty)),
@@ -343,8 +358,9 @@ impl<'t, 'a> Sums<'t, 'a> {
     fn queue(&self, (process, id): (ProcessIndex, u32), q: &QueueSums) -> Queue {
         let d = &self.trace.process(process).definitions;
         let queue = d.queues.get(&id);
-        let complete = q.left_out == 0;
-        let estimate = if complete { None } else { self.times.queue(process, id) };
+        let left_out = self.left_out(process).is_some();
+        let complete = q.left_out == 0 && !left_out;
+        let estimate = if complete || left_out { None } else { self.times.queue(process, id) };
         Queue {
             process: self.label(process),
             id,
@@ -436,7 +452,11 @@ impl<'t, 'a> Sums<'t, 'a> {
                 "gaps between commands of {name} are not known: between timed ones ran others that sampling left out (`record --device-timing event` times all)"
             )
         };
-        self.sampled.iter().map(why).collect()
+        let processes = (0u32..).take(self.trace.processes.len()).map(ProcessIndex);
+        let left_out: BTreeSet<String> = processes.filter_map(|p| self.left_out(p)).collect();
+        let left_out =
+            left_out.iter().map(|of| format!("gaps between commands are not known: {of}"));
+        self.sampled.iter().map(why).chain(left_out).collect()
     }
 }
 

@@ -188,7 +188,10 @@ impl Directory {
 
     fn open(path: PathBuf) -> Result<Self, OpenError> {
         let kind = fs::metadata(&path).map_err(|source| OpenError::Missing {
-            near: suggestions(parent(&path)),
+            near: match suggestions(parent(&path)) {
+                near if near.is_empty() => " (`clscope record -- APP` makes one)".to_owned(),
+                near => near,
+            },
             path: path.clone(),
             source,
         })?;
@@ -404,12 +407,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let error = |p: &Path| TraceFiles::open(&[p.to_owned()]).err().unwrap().to_string();
         assert!(newest(dir.path()).unwrap_err().to_string().contains("clscope record"));
+        assert!(error(&dir.path().join("b.clscope")).contains("clscope record"));
         assert!(error(dir.path()).contains("holds no clscope trace"));
         let trace = dir.path().join("a.clscope");
         fs::create_dir(&trace).unwrap();
         assert_eq!(newest(dir.path()).unwrap(), trace);
         assert!(error(dir.path()).contains("a.clscope"));
         assert!(error(&dir.path().join("b.clscope")).contains("a.clscope"));
+        // An application that was recorded as what it is called.
+        fs::write(dir.path().join("a"), "").unwrap();
+        assert_eq!(as_recorded(dir.path().join("a")), trace);
         let file = dir.path().join("notes");
         fs::write(&file, "").unwrap();
         assert!(error(&file).contains("notes is a file, and a trace is a directory"));
