@@ -1,5 +1,5 @@
 // Ceilings of single kinds of instruction, four chains side by side: -DKIND=MUL|DIV|LONG_ADD|LONG_MUL|LONG_DIV|CONVERT|ROOT|CONSTANT|
-// PRIVATE|BARRIER|ATOMIC|RESULT|LOCAL_ATOMIC|ADD|LOGIC|SINGLE|DOUBLE|GATHER|SCATTER|APART, as numbers that the host names (see below).
+// PRIVATE|BARRIER|ATOMIC|RESULT|LOCAL_ATOMIC|ADD|LOGIC|SINGLE|DOUBLE|GATHER|SCATTER|APART|BITS, as numbers that the host names (see below).
 // Arguments: out (a word an item), table (1024 words in constant memory, word w is w * 2654435761), put (words for atomics, 0 at first),
 // trips, a and b (what the kind steps by; see its statement).
 // -DIMAGE has a kernel of its own, `images`. A correct run leaves in out[i] what the same statements give on the host, and adds to put one for each atomic.
@@ -25,6 +25,7 @@
 #define GATHER 19
 #define SCATTER 20
 #define APART 21
+#define BITS 22
 
 #define EACH(s) s(x) s(y) s(z) s(w)
 
@@ -79,7 +80,7 @@ kernel SIZED void ceilings(global uint *out, constant uint *table, global uint *
     }
 #endif
     // Of CONSTANT: all items of a launch side by side read one word, or each another one.
-#if KIND >= GATHER
+#if KIND >= GATHER && KIND <= APART
     uint at = i;
 #else
     uint at = b * i;
@@ -92,7 +93,10 @@ kernel SIZED void ceilings(global uint *out, constant uint *table, global uint *
 #define STEP(v) v ^= (v ^ 0x9E3779B9u) / ((v >> 16) | 1u);
         EACH(STEP)
 #elif KIND == LOGIC
-        TIMES4(x = (x << 5) ^ y; y = (y >> 3) ^ z; z = (z << 7) ^ w; w = (w >> 11) ^ x;)
+        // A shift to the left may be a product, which another unit makes.
+        TIMES4(x = (x >> 5) ^ y; y = (y >> 3) ^ z; z = (z >> 7) ^ w; w = (w >> 11) ^ x;)
+#elif KIND == BITS
+        TIMES4(x = y + popcount(x); y = z + popcount(y); z = w + popcount(z); w = x + popcount(w);)
 #elif KIND == LONG_ADD || KIND == ADD
         TIMES4(x += y; y += z; z += w; w += x;)
 #elif KIND == LONG_MUL

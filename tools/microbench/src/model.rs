@@ -296,8 +296,9 @@ fn unfused(first: &Cases<'_>) -> Vec<String> {
 }
 
 /// Rates of operations: each is that of the fastest of these cases.
-const RATES: [(&str, &[&str]); 28] = [
-    (name::LOGIC, &["blend/rotate", "ceilings/logic"]),
+const RATES: [(&str, &[&str]); 29] = [
+    (name::LOGIC, &["ceilings/logic"]),
+    (name::BITS, &["ceilings/bits"]),
     (name::ATOMIC, &["blend/atomic", "ceilings/atomic"]),
     // Of `blend`, whose atomics add nothing, compilers for CPUs make loads.
     (name::LOCAL_ATOMIC, &["ceilings/local_atomic"]),

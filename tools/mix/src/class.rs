@@ -107,8 +107,13 @@ classes! {
     LongMul "int64-mul" IntegerArithmetic None;
     /// Division and remainder of 64-bit integers.
     LongDiv "int64-div" IntegerDivision None;
-    /// Bitwise operations, shifts, bit counts, permutation of bytes.
+    /// Bitwise operations, shifts, permutation of bytes; a shift of 64 bits to the left, too, which
+    /// makes addresses.
     IntLogic "int-logic" IntegerLogic None;
+    /// Bits counted, found or reversed.
+    IntBits "int-bits" IntegerLogic None;
+    /// Bitwise operations and shifts to the right on 64 bits.
+    LongLogic "int64-logic" IntegerLogic None;
     /// Comparison of integers, selection by a predicate.
     IntCompare "int-compare" IntegerComparison None;
     /// Addition and multiplication on 16 bits.
@@ -201,6 +206,7 @@ impl Class {
             Self::IntArith => Self::LongArith,
             Self::IntMul => Self::LongMul,
             Self::IntDiv => Self::LongDiv,
+            Self::IntLogic => Self::LongLogic,
             other => other,
         }
     }

@@ -1,6 +1,6 @@
-//! First launches that take much longer than those after them: some runtimes compile or prepare a
-//! kernel when it is first launched, within its device time. A mean that holds that says little of
-//! what a change of the kernel would save. Owns the choice of which launches these are, and how far
+//! Launches that say little of what a change of the kernel would save: first ones that take much longer
+//! than those after them, since some runtimes compile or prepare a kernel within its device time, and
+//! those that were captured, which began when the device had rested, or behind copies. Owns the choice of which launches these are, and how far
 //! others confirm it; refuses to leave any out of a total.
 
 use crate::figure::Figure;
@@ -24,25 +24,46 @@ type Of = (u32, u32, u32);
 /// Launches of one program and geometry, ns.
 #[derive(Debug, Default)]
 struct Start {
-    /// Of the first; `None` where it was not timed for certain.
-    first: Option<u64>,
+    /// Of the first, and whether it was captured; `None` where it was not timed for certain.
+    first: Option<(u64, bool)>,
+    /// Later ones that were captured, and those that were not.
+    captured: Vec<u64>,
     later: Vec<u64>,
 }
 
+/// What is set apart of a start, ns.
+#[derive(Debug, Clone, Copy, Default)]
+struct Apart {
+    launches: u64,
+    captured: u64,
+    excess: f64,
+}
+
 impl Start {
-    /// What the first took beyond the others, where that is much.
-    fn excess(&self) -> Option<f64> {
+    /// What the first took beyond the others, where that is much, and what captured ones did.
+    fn apart(&self) -> Option<Apart> {
         let mut later = self.later.clone();
         later.sort_unstable();
         // Of an even number the upper one, so that half of the others are no longer.
         let median = *later.get(later.len() / 2)? as f64;
-        let first = self.first? as f64;
-        (first > LONGER * median).then_some(first - median)
+        let longer = |ns: u64| ns as f64 - median;
+        let (first, first_captured) = match self.first {
+            Some((ns, _)) if ns as f64 > LONGER * median => (Some(ns), None),
+            Some((ns, true)) => (None, Some(ns)),
+            _ => (None, None),
+        };
+        let captured = || self.captured.iter().copied().chain(first_captured);
+        let of_captured = captured().map(longer).sum::<f64>().max(0.0);
+        Some(Apart {
+            launches: first.iter().len() as u64,
+            captured: if of_captured > 0.0 { captured().count() as u64 } else { 0 },
+            excess: first.map_or(0.0, longer) + of_captured,
+        })
     }
 
     /// Launches that were timed.
     fn timed(&self) -> usize {
-        usize::from(self.first.is_some()) + self.later.len()
+        usize::from(self.first.is_some()) + self.captured.len() + self.later.len()
     }
 }
 
@@ -52,34 +73,37 @@ pub(crate) struct Starts(HashMap<Of, Start>);
 
 impl Starts {
     /// Adds a launch, in the order in which they were enqueued, with its device time where it was
-    /// timed for certain.
-    pub(crate) fn add(&mut self, of: Of, ns: Option<u64>) {
+    /// timed for certain, and whether it was captured.
+    pub(crate) fn add(&mut self, of: Of, ns: Option<u64>, is_captured: bool) {
         if let Some(start) = self.0.get_mut(&of) {
-            if let Some(ns) = ns.filter(|_| start.later.len() < MOST_LATER) {
-                start.later.push(ns);
+            let all = if is_captured { &mut start.captured } else { &mut start.later };
+            if let Some(ns) = ns.filter(|_| all.len() < MOST_LATER) {
+                all.push(ns);
             }
         } else if self.0.len() < MOST_STARTS {
-            self.0.insert(of, Start { first: ns, later: Vec::new() });
+            let first = ns.map(|ns| (ns, is_captured));
+            self.0.insert(of, Start { first, ..Start::default() });
         }
     }
 
-    /// What sets first launches apart, by the mean of all and how many that is of. The only launch
+    /// What sets first and captured launches apart, by the mean of all and how many that is of. The only launch
     /// of a kernel may be one as well.
     pub(crate) fn first(&self, mean: Figure, launches: f64) -> Option<First> {
         if launches <= 1.0 && self.0.values().map(Start::timed).sum::<usize>() == 1 {
             let excess_ns = Figure::new(0.0, 0.0, mean.high, mean.evidence);
             let later_ns = Figure { low: 0.0, ..mean };
-            return Some(First { launches: 1, others: 0, excess_ns, later_ns });
+            return Some(First { launches: 1, captured: 0, others: 0, excess_ns, later_ns });
         }
-        let found = || self.0.values().filter_map(|start| Some((start, start.excess()?)));
-        let excess: f64 = found().map(|of| of.1).sum();
+        let found = || self.0.values().filter_map(|start| Some((start, start.apart()?)));
+        let found = || found().filter(|(_, apart)| apart.excess > 0.0);
+        let excess: f64 = found().map(|of| of.1.excess).sum();
         let others = found().map(|of| of.0.later.len()).min()?;
         if launches <= 0.0 || excess < LEAST_SHARE * mean.value * launches {
             return None;
         }
         // What one launch alone shows may be no excess at all.
         let confirmed = found().filter(|of| of.0.later.len() >= CONFIRMED);
-        let confirmed: f64 = confirmed.map(|of| of.1).sum();
+        let confirmed: f64 = confirmed.map(|of| of.1.excess).sum();
         let without = |ns: f64, excess: f64| (ns - excess / launches).max(0.0);
         let later_ns = Figure {
             value: without(mean.value, excess),
@@ -88,7 +112,9 @@ impl Starts {
             ..mean
         };
         let excess_ns = Figure::new(excess, confirmed, excess, mean.evidence);
-        Some(First { launches: found().count() as u64, others: others as u64, excess_ns, later_ns })
+        let launches = found().map(|of| of.1.launches).sum();
+        let captured = found().map(|of| of.1.captured).sum();
+        Some(First { launches, captured, others: others as u64, excess_ns, later_ns })
     }
 }
 
@@ -102,7 +128,7 @@ mod tests {
 
     fn of(launches: &[(Of, u64)]) -> Option<First> {
         let mut starts = Starts::default();
-        launches.iter().for_each(|(of, ns)| starts.add(*of, Some(*ns)));
+        launches.iter().for_each(|(of, ns)| starts.add(*of, Some(*ns), false));
         let n = launches.len() as f64;
         let mean = launches.iter().map(|(_, ns)| *ns as f64).sum::<f64>() / n;
         starts.first(Figure::exact(mean, Evidence::Measured), n)
@@ -148,12 +174,36 @@ mod tests {
     fn a_first_launch_that_was_not_timed_says_nothing() {
         let mut starts = Starts::default();
         for ns in [None, Some(9_000_000), Some(10), Some(10)] {
-            starts.add(COMPILED, ns);
+            starts.add(COMPILED, ns, false);
         }
         assert_eq!(starts.first(Figure::exact(2_250_005.0, Evidence::Measured), 4.0), None);
     }
 
     proptest! {
+        /// What captured launches take longer is no time of the kernel, as long as there are others.
+        #[test]
+        fn captured_launches_do_not_stand_for_the_others(
+            longer in proptest::collection::vec(2u64..9, 0..6),
+            others in 2usize..9,
+        ) {
+            let mut starts = Starts::default();
+            let all: Vec<(u64, bool)> = longer
+                .iter()
+                .map(|times| (1_000 * times, true))
+                .chain(std::iter::repeat_n((1_000, false), others + 1))
+                .collect();
+            all.iter().for_each(|(ns, is)| starts.add(COMPILED, Some(*ns), *is));
+            let n = all.len() as f64;
+            let mean = all.iter().map(|of| of.0 as f64).sum::<f64>() / n;
+            let found = starts.first(Figure::exact(mean, Evidence::Measured), n);
+            let Some(found) = found else {
+                prop_assert!(longer.is_empty());
+                return Ok(());
+            };
+            prop_assert_eq!((found.launches, found.captured), (0, longer.len() as u64));
+            prop_assert!((found.later_ns.value - 1_000.0).abs() < 1e-6, "{found:?}");
+        }
+
         /// What no other launch confirms has all between in its interval: of two launches that
         /// differ much, and of one.
         #[test]

@@ -25,15 +25,18 @@ pub struct Resources {
     pub required: Option<u64>,
 }
 
-/// First launches that took much longer than those after them, as where the runtime compiles a
-/// kernel when it is launched first, or the only launch, of which nobody knows.
+/// Launches that took longer than the others, and do not stand for them: first ones, as where the
+/// runtime compiles a kernel when it is launched first, captured ones, or the only launch, of which
+/// nobody knows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct First {
-    /// How many: of each program and geometry one.
+    /// How many first ones: of each program and geometry one.
     pub launches: u64,
-    /// Launches behind each, at least: fewer than two confirm nothing.
+    /// How many that were captured.
+    pub captured: u64,
+    /// Launches beside each, at least: fewer than two confirm nothing.
     pub others: u64,
-    /// What they took beyond the median of those after them, all together, ns: none of it at least
+    /// What they took beyond the median of the others, all together, ns: none of it at least
     /// where fewer than two launches show that.
     pub excess_ns: Figure,
     /// Mean time of all launches without that, ns.

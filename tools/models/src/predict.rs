@@ -346,7 +346,7 @@ pub fn predict(
         device.zip(after_device.as_ref()).map(|(d, a)| (bounds(kernel, d), bounds(&of, a)));
     let before = device.zip(modelled.as_ref()).map(|(d, (before, _))| (kernel, d, before));
     let after = after_device.as_ref().zip(modelled.as_ref()).map(|(d, (_, after))| (&of, d, after));
-    if let Some(first) = kernel.first.filter(|first| first.others < 2) {
+    if let Some(first) = kernel.first.filter(|first| first.launches > 0 && first.others < 2) {
         warnings.push(match first.others {
             0 => "it was launched once: its time may include compilation".to_owned(),
             _ => {

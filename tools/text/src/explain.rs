@@ -153,8 +153,13 @@ fn render_kernel(of: &Explanatory, shared: &Shared<'_>, shown: Shown, out: &mut 
     head += &format!("  {}", count(of.launches, "launch", "launches"));
     if let Some(time) = of.time_ns {
         head += &match &of.first_launches {
-            Some(FirstLaunches { later_ns, launches, others: 1.., .. }) => {
-                let first = if *launches == 1 { "the first" } else { "first ones" };
+            Some(FirstLaunches { later_ns, launches, captured, others: 1.., .. }) => {
+                let first = match (launches, captured) {
+                    (0, _) => "those that were captured",
+                    (1, 0) => "the first",
+                    (_, 0) => "first ones",
+                    _ => "first and captured ones",
+                };
                 format!(" of {} ({} with {first})", estimate(*later_ns), estimate(time))
             }
             _ => format!(" of {}", estimate(time)),

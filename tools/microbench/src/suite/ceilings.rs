@@ -45,6 +45,7 @@ enum Kind {
     Gather,
     Scatter,
     Apart,
+    Bits,
 }
 
 /// Words of the table in constant memory.
@@ -63,12 +64,13 @@ const STRIDE: u32 = 1 << 24 | 1;
 /// Name, kind, operations or bytes of an item in a turn, what it steps by.
 type Variety = (&'static str, Kind, u32, [u32; 2]);
 
-const VARIETIES: [Variety; 30] = [
+const VARIETIES: [Variety; 31] = [
     ("single", Kind::Single, 16, [2, 1]),
     ("double", Kind::Double, 16, [2, 1]),
     ("image", Kind::Image, 16, [0, 0]),
     ("add", Kind::Add, 16, [0, 0]),
     ("logic", Kind::Logic, 32, [0, 0]),
+    ("bits", Kind::Bits, 16, [0, 0]),
     ("mul", Kind::Mul, 16, [1_664_525, 1_013_904_223]),
     ("div", Kind::Div, 4, [0, 0]),
     ("int64_add", Kind::LongAdd, 16, [0, 0]),
@@ -144,10 +146,17 @@ impl Variant {
                 }
                 Kind::Logic => {
                     for _ in 0..4 {
-                        v[0] = v[0] << 5 ^ v[1];
+                        v[0] = v[0] >> 5 ^ v[1];
                         v[1] = v[1] >> 3 ^ v[2];
-                        v[2] = v[2] << 7 ^ v[3];
+                        v[2] = v[2] >> 7 ^ v[3];
                         v[3] = v[3] >> 11 ^ v[0];
+                    }
+                }
+                Kind::Bits => {
+                    for _ in 0..4 {
+                        for k in 0..4 {
+                            v[k] = v[(k + 1) % 4].wrapping_add(v[k].count_ones());
+                        }
                     }
                 }
                 Kind::Image => {

@@ -122,10 +122,11 @@ fn meaning(base: &str, opcode: &str) -> Option<(Class, u32, u32)> {
         "sqrt" | "rsqrt" | "sin" | "cos" | "lg2" | "ex2" | "tanh" => {
             float(Float::Special, C::Unknown)
         }
-        "and" | "or" | "xor" | "not" | "cnot" | "shl" | "shr" | "shf" | "lop3" | "bfe" | "bfi"
-        | "bfind" | "brev" | "prmt" | "popc" | "clz" | "fns" | "bmsk" | "szext" => {
-            plain(C::IntLogic)
-        }
+        // Of 64 bits it is a part of an address, which takes what an addition of it does.
+        "shl" => Some((C::IntLogic, 0, 0)),
+        "and" | "or" | "xor" | "not" | "cnot" | "shr" | "shf" | "lop3" | "bfe" | "bfi" | "prmt"
+        | "bmsk" | "szext" => plain(C::IntLogic),
+        "popc" | "clz" | "bfind" | "brev" | "fns" => plain(C::IntBits),
         "setp" | "set" | "slct" | "testp" => match of {
             Some(Type::Float(..)) => plain(C::FloatCompare),
             _ => plain(C::IntCompare),

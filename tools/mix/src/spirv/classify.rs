@@ -146,7 +146,8 @@ pub(super) fn instruction(
         }
         154 | 155 | 164..=179 => plain(C::IntCompare),
         156..=163 | 180..=191 => plain(C::FloatCompare),
-        194..=205 => plain(C::IntLogic),
+        204 | 205 => plain(C::IntBits),
+        194..=203 => float(Float::Other, C::IntLogic),
         224 => plain(C::Barrier),
         225 => plain(C::Fence),
         227 | 229..=242 => atomic(facts.storage(word.operand(2)), facts.bytes(of)),
@@ -237,8 +238,10 @@ fn standard(
         0..=94 | 96 | 99 | 100 | 102 | 104..=110 => float(Float::Special, C::Unknown),
         // mad_hi, mad_sat, mul_hi, mad24, mul24 and their unsigned kin.
         153..=155 | 160 | 167..=170 | 203 | 204 => (C::IntMul, 0, 0),
-        // clz, ctz, rotate, upsample, popcount, bitselect.
-        151 | 152 | 161 | 164..=166 | 186 => (C::IntLogic, 0, 0),
+        // clz, ctz, popcount.
+        151 | 152 | 166 => (C::IntBits, 0, 0),
+        // rotate, upsample, bitselect.
+        161 | 164 | 165 | 186 => (C::IntLogic, 0, 0),
         141..=150 | 156..=159 | 162 | 163 | 201 | 202 => (C::IntArith, 0, 0),
         182 | 183 => (C::Move, 0, 0),
         187 => (C::IntCompare, 0, 0),

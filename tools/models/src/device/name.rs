@@ -13,8 +13,10 @@ pub const LOCAL: &str = "bandwidth.local";
 pub const SPECIAL: &str = "rate.special";
 /// 32-bit integer arithmetic.
 pub const INTEGER: &str = "rate.int";
-/// Bitwise operations and shifts, half of each.
+/// Bitwise operations and shifts to the right, half of each.
 pub const LOGIC: &str = "rate.logic";
+/// Bits of 32-bit integers counted.
+pub const BITS: &str = "rate.int.bits";
 /// Multiplication of 32-bit integers, with or without an addition.
 pub const INT_MUL: &str = "rate.int.mul";
 /// Division of 32-bit integers by numbers that the compiler does not know.
@@ -114,6 +116,7 @@ pub const ALL: &[&str] = &[
     SPECIAL,
     INTEGER,
     LOGIC,
+    BITS,
     INT_MUL,
     INT_DIV,
     LONG,

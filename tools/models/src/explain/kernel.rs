@@ -29,6 +29,7 @@ pub(super) fn explain(
         time_ns: of.time_ns,
         first_launches: of.first.map(|first| FirstLaunches {
             launches: first.launches,
+            captured: first.captured,
             others: first.others,
             excess_ns: first.excess_ns,
             later_ns: first.later_ns,
@@ -242,23 +243,35 @@ fn share_of(
     (most > 0.0).then(|| Figure::new(most, 0.0, most, Evidence::Modelled))
 }
 
-/// What first launches took that later ones do not; of the only launch, where nothing that was
+/// What first and captured launches took that others do not; of the only launch, where nothing that was
 /// counted explains its time.
 fn first_launches(first: First, out: &Explanatory) -> Option<Sentence> {
     if first.others == 0 {
         let text = "launched once: its time may include compilation, which some runtimes do at the first launch; a second launch would show it";
         return is_open(out).then(|| text.into());
     }
+    let captured = |text: Sentence| match first.captured {
+        0 => text,
+        n => text.whole("captured launches", n).put(" of which memory was copied"),
+    };
     let text = match first.launches {
+        0 => Sentence::default(),
         1 => Sentence::from("the first launch"),
         n => Sentence::default()
             .whole("first launches", n)
             .put(" first launches, of a program and size each,"),
     };
-    let text = text
+    let both = first.launches > 0 && first.captured > 0;
+    let text = captured(if both { text.put(" and ") } else { text })
         .put(" took ")
         .time("excess", first.excess_ns)
-        .put(" longer than those after: runtimes may compile a kernel then; bounds and savings here are of ")
+        .put(" longer than the others");
+    let text = match first.launches {
+        0 => text,
+        _ => text.put(": runtimes may compile a kernel then"),
+    };
+    let text = text
+        .put("; bounds and savings here are of ")
         .time("later launches", first.later_ns)
         .put(" a launch, without that");
     Some(match first.others {

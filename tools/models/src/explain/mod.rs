@@ -273,15 +273,17 @@ pub struct Nearest {
     pub most_share: f64,
 }
 
-/// First launches of a program and geometry that took much longer than those after them, or the
-/// only launch.
+/// Launches that took longer than the others and do not stand for them: first ones of a program and
+/// geometry, captured ones, or the only launch.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct FirstLaunches {
-    /// How many.
+    /// How many first ones.
     pub launches: u64,
-    /// Launches behind each, at least: fewer than two confirm no time.
+    /// How many that were captured.
+    pub captured: u64,
+    /// Launches beside each, at least: fewer than two confirm no time.
     pub others: u64,
-    /// What they took beyond the median of those after them, all together; none of it at least where
+    /// What they took beyond the median of the others, all together; none of it at least where
     /// fewer than two launches show that.
     pub excess_ns: Figure,
     /// Mean time of all launches without that.

@@ -214,10 +214,13 @@ fn on_cpu(device: &Device, class: Class, add: Figure) -> Figure {
         Class::Move | Class::Branch | Class::Call | Class::Barrier | Class::Fence => {
             Figure::exact(0.0, Evidence::Modelled)
         }
-        Class::IntArith | Class::LongArith | Class::IntLogic | Class::IntCompare => {
-            add.times(of_integer / of_add)
-        }
-        Class::IntMul | Class::LongMul => add.times(of_product / of_add),
+        Class::IntArith
+        | Class::LongArith
+        | Class::IntLogic
+        | Class::LongLogic
+        | Class::IntCompare => add.times(of_integer / of_add),
+        // Bits are counted in as many cycles as a product takes (the same manuals).
+        Class::IntMul | Class::LongMul | Class::IntBits => add.times(of_product / of_add),
         Class::HalfFma | Class::SingleFma | Class::DoubleFma => add.times(of_fused / of_add),
         Class::IntDiv | Class::LongDiv | Class::HalfDiv | Class::SingleDiv | Class::DoubleDiv => {
             by_rate(ceiling_of(class).map_or(&[], |c| c.best))

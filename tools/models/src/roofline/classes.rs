@@ -40,6 +40,8 @@ pub const fn ceiling_of(class: Class) -> Option<Ceiling> {
     let (resource, best, worst, counted): (_, &[&str], &[&str], _) = match class {
         C::IntArith => (R::Integer, &[name::INTEGER], &[], Operations),
         C::IntLogic | C::IntCompare => (R::Integer, &[name::LOGIC, name::INTEGER], &[], Operations),
+        C::IntBits => (R::Integer, &[name::BITS, name::LOGIC, name::INTEGER], &[], Operations),
+        C::LongLogic => (R::Integer, &[name::LONG, name::INTEGER], &[], Operations),
         C::IntMul => (R::IntegerMultiply, &[name::INT_MUL, name::INTEGER], &[], Operations),
         C::IntDiv => (R::IntegerDivision, &[name::INT_DIV], &[], Operations),
         C::LongArith => (R::Integer, &[name::LONG, name::INTEGER], &[], Operations),

@@ -4,6 +4,8 @@
 //! * **Atomics on global memory**: a slice of the last cache serves one piece of one warp in a turn, of
 //!   lanes that want one word one after the other, unless the compiler joined them, as it does where
 //!   all have one address. Words far apart lie in different slices.
+//! * **Integers** have units of several kinds: each kind of operation takes its own, and all together
+//!   are no faster than additions, which any of them makes.
 //! * **Constant memory** gives a warp one word in a turn.
 //! * **Sums of 64 bits** are addresses in part, and an access adds an offset by itself.
 //! * **Private memory** lays words of one index side by side: items that index their arrays differently
@@ -44,6 +46,14 @@ impl Takes {
         Self::between(self.least.times(items.recip()), self.most)
     }
 
+    fn larger(self, other: Self) -> Self {
+        Self {
+            least: self.least.larger(other.least),
+            likely: self.likely.larger(other.likely),
+            most: self.most.larger(other.most),
+        }
+    }
+
     fn plus(self, other: Self) -> Self {
         Self {
             least: self.least.plus(other.least),
@@ -79,6 +89,9 @@ pub(super) fn takes(
     resource: Resource,
 ) -> Result<Option<Takes>, Missing> {
     let Some(mix) = &kernel.mix else { return Ok(None) };
+    if resource == Resource::Integer {
+        return integers(kernel, device);
+    }
     let all = mix.total().threads.max(1) as f64;
     let (mut sum, mut lacks): (Option<Takes>, _) = (None, None);
     for (class, tally) in mix.classes.iter().filter(|(_, t)| t.threads > 0) {
@@ -95,7 +108,6 @@ pub(super) fn takes(
             Resource::ConstantMemory => of.constants(),
             Resource::PrivateMemory => of.private(),
             Resource::Barriers if device.is_cpu() => of.barriers(),
-            Resource::Integer if *class == Class::LongArith => of.addresses(),
             _ if ceiling.counted == Counted::Bytes => {
                 Takes::exactly(Figure::counted(tally.bytes).over(best))
             }
@@ -107,6 +119,41 @@ pub(super) fn takes(
         (None, Some(lacks)) => Err(lacks),
         (sum, _) => Ok(sum),
     }
+}
+
+/// What a launch's integers need, products and divisions apart: as long as all of them take where
+/// additions are made, or as the operations of one kind take in their own unit.
+fn integers(kernel: &Kernel, device: &Device) -> Result<Option<Takes>, Missing> {
+    let classes = kernel.mix.iter().flat_map(|mix| &mix.classes).filter(|(_, t)| t.threads > 0);
+    let (mut all, mut logic, mut bits): (Option<Takes>, _, _) = (None, 0.0, 0.0);
+    for (class, tally) in classes {
+        let Some(ceiling) = ceiling_of(*class).filter(|c| c.resource == Resource::Integer) else {
+            continue;
+        };
+        let is_long = matches!(class, Class::LongArith | Class::LongLogic);
+        let sums = device.get(if is_long { name::LONG } else { name::INTEGER });
+        let best = sums.or_else(|_| device.get(name::INTEGER))?;
+        let of = Of { kernel, device, class: *class, tally, best, worst: worst(&ceiling, device) };
+        let takes = match class {
+            Class::LongArith => of.addresses(),
+            _ => Takes::exactly(Figure::counted(of.lanes()).over(best)),
+        };
+        // As many operations on 32 bits as they take the time of.
+        let lanes = of.lanes() as f64 * (device.get(name::INTEGER)?.value / best.value);
+        match class {
+            Class::IntLogic | Class::IntCompare | Class::LongLogic => logic += lanes,
+            Class::IntBits => bits += lanes,
+            _ => {}
+        }
+        all = Some(all.map_or(takes, |all| all.plus(takes)));
+    }
+    let own = |lanes: f64, class| {
+        let keys = ceiling_of(class).map_or(&[][..], |ceiling| ceiling.best);
+        let rate = keys.iter().find_map(|key| device.get(key).ok())?;
+        (lanes > 0.0).then(|| Takes::exactly(Figure::exact(lanes, Evidence::Counted).over(rate)))
+    };
+    let units = [own(logic, Class::IntLogic), own(bits, Class::IntBits)];
+    Ok(all.map(|all| units.into_iter().flatten().fold(all, Takes::larger)))
 }
 
 /// The slowest of the rates at worst that are known.
@@ -164,6 +211,12 @@ impl Of<'_> {
         })
     }
 
+    /// Whether so many bytes are the word of one access.
+    fn is_one_word(&self, reach: Option<u64>) -> bool {
+        let each = (self.tally.bytes as f64 / self.tally.threads.max(1) as f64).round();
+        reach.is_some_and(|bytes| bytes as f64 <= each)
+    }
+
     /// If all of them lay within so many bytes.
     fn global_atomics(&self, reach: Option<u64>) -> Takes {
         // In turns of one slice: full pieces where they were counted, else single words.
@@ -174,7 +227,7 @@ impl Of<'_> {
         let least = turns.times(words).over(self.best);
         let Some(word) = self.worst else { return Takes::exactly(least) };
         let most = Figure::counted(self.tally.threads).over(word).larger(least);
-        let is_one = reach.is_some_and(|bytes| bytes <= 8);
+        let is_one = self.is_one_word(reach);
         match reach {
             // Compilers for warps join their lanes.
             Some(_) if is_one && self.width() > 1 => {
@@ -216,7 +269,7 @@ impl Of<'_> {
     fn local_atomics(&self, reach: Option<u64>) -> Takes {
         let least = Figure::counted(self.lanes()).over(self.best);
         let Some(word) = self.worst else { return Takes::exactly(least) };
-        let is_one = reach.is_some_and(|bytes| bytes <= 8);
+        let is_one = self.is_one_word(reach);
         // Passes are turns of a bank; a lane that is alone in its bank has one with all others.
         let passes = Figure::counted(self.tally.transactions.unwrap_or(self.tally.threads));
         let most = passes.over(word).larger(least);
