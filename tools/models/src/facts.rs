@@ -3,14 +3,13 @@
 
 use crate::explain::Measurement;
 use crate::figure::{Evidence, Figure};
-use crate::first::Starts;
+use crate::first::{Readings, Starts};
 use crate::kernel::{Kernel, Resources, scaled};
 use crate::roofline::Resource;
 use crate::split::{self, Sum};
 use crate::traffic::{Moved, Traffic};
 use clscope_analysis::event::{Event, Outcome};
 use clscope_analysis::host_memory::Class;
-use clscope_analysis::input::Process;
 use clscope_analysis::stats::Stats;
 use clscope_analysis::time::{HostNs, Span};
 use clscope_mix::{Mix, Program, ptx, spirv};
@@ -21,10 +20,9 @@ use clscope_profile::energy::result::{self, Absence, Energy};
 use clscope_profile::error::ReadingsError;
 use clscope_profile::mixes::KernelMix;
 use clscope_profile::profile::View;
-use clscope_trace::defs::Capture;
 use clscope_trace::record::{Direction, flag};
 use clscope_trace::replace;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Transfers of one size.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -309,15 +307,13 @@ fn commands(
     let mut shapes: BTreeMap<(String, String), Shapes> = BTreeMap::new();
     // Names of (process, kernel, variant, queue), since they are made anew each time otherwise.
     let mut names: BTreeMap<(u32, u32, u32, u32), (String, String)> = BTreeMap::new();
-    // Whether it was captured in the end or not: its memory was copied.
-    let copied = |c: &Capture| c.command.filter(|_| c.refused.is_empty() || !c.copies.is_empty());
-    let captured = |of: &Process<'_>| of.definitions.captures.iter().filter_map(copied).collect();
-    let captured: Vec<HashSet<u64>> = trace.processes.iter().map(captured).collect();
+    let mut reading = Readings::of_all(trace);
     for event in trace.events(None) {
         let Event::Command(command) = event else { continue };
         let record = &command.enqueued.record;
         let d = &trace.process(command.process).definitions;
         let device = d.queues.get(&record.queue).map_or(0, |q| q.device);
+        let held_up = reading[command.process.0 as usize].has_held_up(device, &command);
         if record.kind.is_kernel() {
             let variant = variant.map_or(0, |v| v(record));
             let key = (command.process.0, record.object, variant, device);
@@ -348,8 +344,7 @@ fn commands(
                 _ => None,
             };
             let program = d.kernels.get(&record.object).map_or(0, |k| k.program);
-            let is_captured = captured[command.process.0 as usize].contains(&record.id);
-            of.starts.add((command.process.0, program, record.geometry), ns, is_captured);
+            of.starts.add((command.process.0, program, record.geometry), ns, held_up);
         } else if let Some(direction) = record.kind.direction().filter(|_| record.bytes > 0) {
             let Some(on) = out.get_mut(d.device_name(device).as_ref()) else { continue };
             let of = on.transfers.entry(direction).or_default();

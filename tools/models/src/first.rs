@@ -1,11 +1,15 @@
 //! Launches that say little of what a change of the kernel would save: first ones that take much longer
 //! than those after them, since some runtimes compile or prepare a kernel within its device time, and
-//! those that were captured, which began when the device had rested, or behind copies. Owns the choice of which launches these are, and how far
+//! those that began when the recorder had let the device rest. Owns the choice of which launches these are, and how far
 //! others confirm it; refuses to leave any out of a total.
 
 use crate::figure::Figure;
 use crate::kernel::First;
-use std::collections::HashMap;
+use clscope_analysis::Trace;
+use clscope_analysis::event::{Command, Outcome};
+use clscope_analysis::time::{HostNs, Span, Ticks};
+use clscope_trace::defs::Capture;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// How many times the median of those after it a first launch takes to be set apart.
 const LONGER: f64 = 10.0;
@@ -24,10 +28,10 @@ type Of = (u32, u32, u32);
 /// Launches of one program and geometry, ns.
 #[derive(Debug, Default)]
 struct Start {
-    /// Of the first, and whether it was captured; `None` where it was not timed for certain.
+    /// Of the first, and whether it was held up; `None` where it was not timed for certain.
     first: Option<(u64, bool)>,
-    /// Later ones that were captured, and those that were not.
-    captured: Vec<u64>,
+    /// Later ones that were held up, and those that were not.
+    held_up: Vec<u64>,
     later: Vec<u64>,
 }
 
@@ -35,35 +39,35 @@ struct Start {
 #[derive(Debug, Clone, Copy, Default)]
 struct Apart {
     launches: u64,
-    captured: u64,
+    held_up: u64,
     excess: f64,
 }
 
 impl Start {
-    /// What the first took beyond the others, where that is much, and what captured ones did.
+    /// What the first took beyond the others, where that is much, and what those did that were held up.
     fn apart(&self) -> Option<Apart> {
         let mut later = self.later.clone();
         later.sort_unstable();
         // Of an even number the upper one, so that half of the others are no longer.
         let median = *later.get(later.len() / 2)? as f64;
         let longer = |ns: u64| ns as f64 - median;
-        let (first, first_captured) = match self.first {
+        let (first, first_held) = match self.first {
             Some((ns, _)) if ns as f64 > LONGER * median => (Some(ns), None),
             Some((ns, true)) => (None, Some(ns)),
             _ => (None, None),
         };
-        let captured = || self.captured.iter().copied().chain(first_captured);
-        let of_captured = captured().map(longer).sum::<f64>().max(0.0);
+        let held = || self.held_up.iter().copied().chain(first_held);
+        let of_held = held().map(longer).sum::<f64>().max(0.0);
         Some(Apart {
             launches: first.iter().len() as u64,
-            captured: if of_captured > 0.0 { captured().count() as u64 } else { 0 },
-            excess: first.map_or(0.0, longer) + of_captured,
+            held_up: if of_held > 0.0 { held().count() as u64 } else { 0 },
+            excess: first.map_or(0.0, longer) + of_held,
         })
     }
 
     /// Launches that were timed.
     fn timed(&self) -> usize {
-        usize::from(self.first.is_some()) + self.captured.len() + self.later.len()
+        usize::from(self.first.is_some()) + self.held_up.len() + self.later.len()
     }
 }
 
@@ -73,26 +77,26 @@ pub(crate) struct Starts(HashMap<Of, Start>);
 
 impl Starts {
     /// Adds a launch, in the order in which they were enqueued, with its device time where it was
-    /// timed for certain, and whether it was captured.
-    pub(crate) fn add(&mut self, of: Of, ns: Option<u64>, is_captured: bool) {
+    /// timed for certain, and whether it was held up.
+    pub(crate) fn add(&mut self, of: Of, ns: Option<u64>, is_held_up: bool) {
         if let Some(start) = self.0.get_mut(&of) {
-            let all = if is_captured { &mut start.captured } else { &mut start.later };
+            let all = if is_held_up { &mut start.held_up } else { &mut start.later };
             if let Some(ns) = ns.filter(|_| all.len() < MOST_LATER) {
                 all.push(ns);
             }
         } else if self.0.len() < MOST_STARTS {
-            let first = ns.map(|ns| (ns, is_captured));
+            let first = ns.map(|ns| (ns, is_held_up));
             self.0.insert(of, Start { first, ..Start::default() });
         }
     }
 
-    /// What sets first and captured launches apart, by the mean of all and how many that is of. The only launch
+    /// What sets first launches apart, and those that were held up, by the mean of all and how many that is of. The only launch
     /// of a kernel may be one as well.
     pub(crate) fn first(&self, mean: Figure, launches: f64) -> Option<First> {
         if launches <= 1.0 && self.0.values().map(Start::timed).sum::<usize>() == 1 {
             let excess_ns = Figure::new(0.0, 0.0, mean.high, mean.evidence);
             let later_ns = Figure { low: 0.0, ..mean };
-            return Some(First { launches: 1, captured: 0, others: 0, excess_ns, later_ns });
+            return Some(First { launches: 1, held_up: 0, others: 0, excess_ns, later_ns });
         }
         let found = || self.0.values().filter_map(|start| Some((start, start.apart()?)));
         let found = || found().filter(|(_, apart)| apart.excess > 0.0);
@@ -113,8 +117,55 @@ impl Starts {
         };
         let excess_ns = Figure::new(excess, confirmed, excess, mean.evidence);
         let launches = found().map(|of| of.1.launches).sum();
-        let captured = found().map(|of| of.1.captured).sum();
-        Some(First { launches, captured, others: others as u64, excess_ns, later_ns })
+        let held_up = found().map(|of| of.1.held_up).sum();
+        Some(First { launches, held_up, others: others as u64, excess_ns, later_ns })
+    }
+}
+
+/// A device that rested so long, ns, begins later: an H200 by 15 us behind 20 ms. Judged.
+const RESTED: i64 = 1_000_000;
+
+/// When the recorder read copies of captured launches' memory in a process, while the device rested.
+pub(crate) struct Readings {
+    when: Vec<Span>,
+    /// Commands that were captured: copies ran right before them.
+    captured: HashSet<u64>,
+    /// When the host knew the last command of a device complete.
+    ended: BTreeMap<u32, HostNs>,
+}
+
+impl Readings {
+    /// Of each process of a trace.
+    pub(crate) fn of_all(trace: &Trace<'_>) -> Vec<Self> {
+        let each = trace.processes.iter().zip(&trace.timeline.clocks);
+        each.map(|(process, clock)| {
+            let captures = || process.definitions.captures.iter().filter(|c| !c.copies.is_empty());
+            let mut hint = 0;
+            let mut at = |ticks: u64| clock.at(Ticks(ticks), &mut hint);
+            let when = captures().filter(|c| c.seen > c.begun);
+            // Copies are kept behind the moment at which all were seen to have ended.
+            let kept = |c: &Capture| c.seen.saturating_add(c.took);
+            let when = when.map(|c| Span { begin: at(c.begun), end: at(kept(c)) }).collect();
+            let captured = captures().filter_map(|c| c.command).collect();
+            Self { when: Span::join(when), captured, ended: BTreeMap::new() }
+        })
+        .collect()
+    }
+
+    /// Whether a command began when the device had rested, and the recorder read for most of that.
+    pub(crate) fn has_held_up(&mut self, device: u32, command: &Command) -> bool {
+        let Outcome::Timed(times) = &command.outcome else { return false };
+        let (id, begin) = (command.enqueued.record.id, command.call.begin);
+        self.is_behind_rest(device, id, Span { begin, end: times.observed })
+    }
+
+    /// The same of a command by its number, and from its enqueue to when the host knew it complete.
+    fn is_behind_rest(&mut self, device: u32, id: u64, of: Span) -> bool {
+        let before = self.ended.insert(device, of.end);
+        let Some(begin) = before.filter(|end| of.begin.0 - end.0 >= RESTED) else { return false };
+        let rest = Span { begin, end: of.begin };
+        let is_behind_copies = self.captured.contains(&id);
+        !is_behind_copies && 2 * rest.within(&self.when) as i64 > rest.end.0 - rest.begin.0
     }
 }
 
@@ -179,10 +230,33 @@ mod tests {
         assert_eq!(starts.first(Figure::exact(2_250_005.0, Evidence::Measured), 4.0), None);
     }
 
+    /// A rest of the application's own is none of the recorder's, nor one of another device.
+    #[test]
+    fn only_rests_in_which_the_recorder_read_hold_up() {
+        const MS: i64 = 1_000_000;
+        let ms = |begin: i64, end: i64| Span { begin: HostNs(MS * begin), end: HostNs(MS * end) };
+        let mut of = Readings {
+            when: vec![ms(10, 30)],
+            captured: HashSet::from([4]),
+            ended: BTreeMap::new(),
+        };
+        let commands = [
+            (1, 1, 0, 5),
+            (1, 2, 9, 12),
+            (1, 3, 28, 29),
+            (2, 9, 29, 30),
+            (1, 4, 31, 32),
+            (1, 5, 50, 51),
+        ];
+        let found =
+            commands.map(|(device, id, begin, end)| of.is_behind_rest(device, id, ms(begin, end)));
+        assert_eq!(found, [false, false, true, false, false, false]);
+    }
+
     proptest! {
-        /// What captured launches take longer is no time of the kernel, as long as there are others.
+        /// What launches take longer that were held up is no time of the kernel, as long as there are others.
         #[test]
-        fn captured_launches_do_not_stand_for_the_others(
+        fn launches_that_were_held_up_do_not_stand_for_the_others(
             longer in proptest::collection::vec(2u64..9, 0..6),
             others in 2usize..9,
         ) {
@@ -200,7 +274,7 @@ mod tests {
                 prop_assert!(longer.is_empty());
                 return Ok(());
             };
-            prop_assert_eq!((found.launches, found.captured), (0, longer.len() as u64));
+            prop_assert_eq!((found.launches, found.held_up), (0, longer.len() as u64));
             prop_assert!((found.later_ns.value - 1_000.0).abs() < 1e-6, "{found:?}");
         }
 

@@ -26,14 +26,14 @@ pub struct Resources {
 }
 
 /// Launches that took longer than the others, and do not stand for them: first ones, as where the
-/// runtime compiles a kernel when it is launched first, captured ones, or the only launch, of which
+/// runtime compiles a kernel when it is launched first, those that the recorder held up, or the only launch, of which
 /// nobody knows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct First {
     /// How many first ones: of each program and geometry one.
     pub launches: u64,
-    /// How many that were captured.
-    pub captured: u64,
+    /// How many that began when the recorder had let the device rest.
+    pub held_up: u64,
     /// Launches beside each, at least: fewer than two confirm nothing.
     pub others: u64,
     /// What they took beyond the median of the others, all together, ns: none of it at least

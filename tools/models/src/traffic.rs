@@ -15,6 +15,10 @@ const FEW: u64 = 4;
 /// counted: between one, of neighbours, and eight, of scattered words.
 const PIECES: f64 = 2.0;
 
+/// Part of the nearest cache that holds what was touched last whatever else it holds: lines have few
+/// places to lie in, and stores and other groups take some. Judged.
+const CERTAIN: f64 = 0.25;
+
 /// Bytes that are moved, and those of them in pieces that each stand alone: neighbours do not want
 /// what lies beside them.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -174,13 +178,27 @@ impl Kernel {
     /// counted, or caches are not known.
     pub fn misses(&self, device: &Device) -> Option<(Option<f64>, f64)> {
         let reuse = self.mix.as_ref()?.reuse.as_ref()?;
-        let units = f64::from(device.compute_units.max(1));
-        let whole = || device.get(name::L1_BYTES).ok().map(|all| all.value / units);
-        let near = self.first_cache(device).or_else(whole)? / SECTOR as f64;
         // Of a kernel that loads nothing there is no share.
         let loads = self.touched()?.0.bytes > 0.0;
-        let past_near = if loads { Some(reuse.near.missed(near)?) } else { None };
+        let past_near = if loads { Some(self.past_nearest(device, 1.0)?) } else { None };
         Some((past_near, reuse.far.missed(device.kept_at_random()? / SECTOR as f64)?))
+    }
+
+    /// Share of the pieces that warps load which so small a part of the nearest cache misses, by how
+    /// soon they were touched again.
+    fn past_nearest(&self, device: &Device, part: f64) -> Option<f64> {
+        let reuse = self.mix.as_ref()?.reuse.as_ref()?;
+        let units = f64::from(device.compute_units.max(1));
+        let whole = || device.get(name::L1_BYTES).ok().map(|all| all.value / units);
+        let near = self.first_cache(device).or_else(whole)?;
+        reuse.near.missed(part * near / SECTOR as f64)
+    }
+
+    /// Bytes that go beyond the nearest cache at most, where it was counted how soon pieces are
+    /// touched again.
+    pub fn beyond_nearest_at_most(&self, device: &Device) -> Option<f64> {
+        let (loads, stores) = self.touched()?;
+        Some(loads.bytes * self.past_nearest(device, CERTAIN)? + stores.bytes)
     }
 
     /// By how soon pieces were touched again; `None` where that was not counted.
@@ -326,6 +344,12 @@ mod tests {
             ..Kernel::default()
         };
         let of = |near, far| seen(near, far).traffic(&device).unwrap();
+        // However small a part of the nearest cache is certain, it misses no more than all.
+        for near in 0..20 {
+            let (of, most) =
+                (of(near, near), seen(near, near).beyond_nearest_at_most(&device).unwrap());
+            assert!(of.last.bytes <= most && most <= 40e6, "{near}: {of:?} {most}");
+        }
         // Both caches serve what comes again at once; neither what comes late.
         let soon = of(0, 0);
         assert!((soon.last.bytes - 20e6).abs() < 1e6 && (soon.memory.bytes - 20e6).abs() < 1e6);

@@ -153,12 +153,12 @@ fn render_kernel(of: &Explanatory, shared: &Shared<'_>, shown: Shown, out: &mut 
     head += &format!("  {}", count(of.launches, "launch", "launches"));
     if let Some(time) = of.time_ns {
         head += &match &of.first_launches {
-            Some(FirstLaunches { later_ns, launches, captured, others: 1.., .. }) => {
-                let first = match (launches, captured) {
-                    (0, _) => "those that were captured",
+            Some(FirstLaunches { later_ns, launches, held_up, others: 1.., .. }) => {
+                let first = match (launches, held_up) {
+                    (0, _) => "those held up",
                     (1, 0) => "the first",
                     (_, 0) => "first ones",
-                    _ => "first and captured ones",
+                    _ => "first ones and those held up",
                 };
                 format!(" of {} ({} with {first})", estimate(*later_ns), estimate(time))
             }

@@ -211,8 +211,7 @@ pub fn run(args: &Args) -> Result<()> {
         bail!("no kernel of the trace is called {asked}{no_trace}; `clscope report` names them");
     }
     // Who asks for a kernel, or for so many, wants them, however short they are; a program wants all.
-    let is_asked =
-        asked.is_some() || args.rows.limit.is_some() || args.format == Format::Json;
+    let is_asked = asked.is_some() || args.rows.limit.is_some() || args.format == Format::Json;
     let least_share = if is_asked { 0.0 } else { LEAST_SHARE };
     let mut explanation = Explanation {
         schema: explain::SCHEMA,

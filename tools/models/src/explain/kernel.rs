@@ -29,7 +29,7 @@ pub(super) fn explain(
         time_ns: of.time_ns,
         first_launches: of.first.map(|first| FirstLaunches {
             launches: first.launches,
-            captured: first.captured,
+            held_up: first.held_up,
             others: first.others,
             excess_ns: first.excess_ns,
             later_ns: first.later_ns,
@@ -243,16 +243,18 @@ fn share_of(
     (most > 0.0).then(|| Figure::new(most, 0.0, most, Evidence::Modelled))
 }
 
-/// What first and captured launches took that others do not; of the only launch, where nothing that was
+/// What launches took that were first, or held up, and others did not; of the only launch, where nothing that was
 /// counted explains its time.
 fn first_launches(first: First, out: &Explanatory) -> Option<Sentence> {
     if first.others == 0 {
         let text = "launched once: its time may include compilation, which some runtimes do at the first launch; a second launch would show it";
         return is_open(out).then(|| text.into());
     }
-    let captured = |text: Sentence| match first.captured {
+    let held_up = |text: Sentence| match first.held_up {
         0 => text,
-        n => text.whole("captured launches", n).put(" of which memory was copied"),
+        n => {
+            text.whole("launches held up", n).put(" behind a rest, while the recorder read copies,")
+        }
     };
     let text = match first.launches {
         0 => Sentence::default(),
@@ -261,8 +263,8 @@ fn first_launches(first: First, out: &Explanatory) -> Option<Sentence> {
             .whole("first launches", n)
             .put(" first launches, of a program and size each,"),
     };
-    let both = first.launches > 0 && first.captured > 0;
-    let text = captured(if both { text.put(" and ") } else { text })
+    let both = first.launches > 0 && first.held_up > 0;
+    let text = held_up(if both { text.put(" and ") } else { text })
         .put(" took ")
         .time("excess", first.excess_ns)
         .put(" longer than the others");

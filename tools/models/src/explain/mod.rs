@@ -274,13 +274,14 @@ pub struct Nearest {
 }
 
 /// Launches that took longer than the others and do not stand for them: first ones of a program and
-/// geometry, captured ones, or the only launch.
+/// geometry, those that the recorder held up, or the only launch.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct FirstLaunches {
     /// How many first ones.
     pub launches: u64,
-    /// How many that were captured.
-    pub captured: u64,
+    /// How many that began when the recorder had let the device rest: it read copies of captured
+    /// launches' memory.
+    pub held_up: u64,
     /// Launches beside each, at least: fewer than two confirm no time.
     pub others: u64,
     /// What they took beyond the median of the others, all together; none of it at least where

@@ -336,7 +336,9 @@ fn possible(all: Vec<Candidate>, device: &Device) -> Vec<Candidate> {
 /// The condition under which what holds for the launches that were seen holds for all of them.
 fn open_launches(of: &Kernel) -> Option<&'static str> {
     match of.first {
-        Some(first) if first.others == 1 && first.launches > 0 => Some(", if the first launch alone was compiled"),
+        Some(first) if first.others == 1 && first.launches > 0 => {
+            Some(", if the first launch alone was compiled")
+        }
         _ if of.uncounted_share() > 0.0 => Some(", if launches that were not counted do as much"),
         _ => None,
     }

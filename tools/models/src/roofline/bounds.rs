@@ -562,8 +562,9 @@ fn of_memory(
         if let (Some(traffic), Some(rate)) = (kernel.traffic(device), rate) {
             let ns = traffic.last.ns(device, rate, name::GATHER_LAST, name::SCATTER_LAST);
             let least = Figure::exact(ns, Evidence::Modelled);
-            // Each access may fetch what no other does.
-            let all = in_pieces(kernel, device, bytes).value;
+            // Each access may fetch what no other does, where nothing says how soon others do.
+            let all = kernel.beyond_nearest_at_most(device);
+            let all = all.unwrap_or_else(|| in_pieces(kernel, device, bytes).value);
             let most = all / curve.unwrap_or(rate).min(rate);
             let most = Figure::exact(most, Evidence::Modelled);
             found.range(Resource::LastCache, Some(least), None, Some(most), false);
