@@ -9,6 +9,7 @@ use anyhow::{Result, bail};
 use clscope_compare::diff::{Diff, Limit, Metric, Row};
 use clscope_compare::run::Run;
 use clscope_export::differences;
+use clscope_profile::energy::attribute;
 use clscope_profile::names::Names;
 use clscope_profile::profile::{Options, Profile, View, pool};
 use clscope_text::table::wrapped;
@@ -53,6 +54,8 @@ pub struct Args {
     names: crate::args::NameArgs,
     #[command(flatten)]
     energy: crate::args::EnergyArgs,
+    #[command(flatten)]
+    window: crate::args::WindowArg,
 }
 
 /// Output format.
@@ -167,7 +170,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 
 fn view_of<'p>(profile: &'p Profile, args: &Args, names: &Rc<Names>) -> View<'p> {
     profile.view(Options {
-        energy: args.energy.options(),
+        energy: attribute::Options { energy_window: args.window.window, ..args.energy.options() },
         form: args.names.form(args.format == Format::Json),
         names: Some(Rc::clone(names)),
         ..Options::default()

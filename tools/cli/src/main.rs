@@ -37,6 +37,7 @@ use options::{args, help, parameters, select};
 
 use crate::output::say;
 use anyhow::Context;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clscope_capture::system;
 use std::io::Write;
@@ -167,7 +168,9 @@ fn main() -> ExitCode {
 }
 
 fn run() -> ExitCode {
-    let given = help::with_help(Cli::command()).get_matches();
+    let given = help::with_help(Cli::command())
+        .try_get_matches()
+        .unwrap_or_else(|error| with_hint(error).exit());
     let cli = Cli::from_arg_matches(&given).unwrap_or_else(|error| error.exit());
     // `record` outlives a closed stderr, since the application's exit code must come through; `sql`
     // removes its tables.
@@ -231,6 +234,19 @@ fn run() -> ExitCode {
         say(format_args!("{error:#}"));
         ExitCode::FAILURE
     })
+}
+
+/// Names the commands that take `--window` where another one was given it: their outputs say that
+/// joules are of a part of the run.
+fn with_hint(mut error: clap::Error) -> clap::Error {
+    let window = ContextValue::String("--window".to_owned());
+    if error.kind() == ErrorKind::UnknownArgument
+        && error.get(ContextKind::InvalidArg) == Some(&window)
+    {
+        let hint = "`clscope report --window FROM..TO` and `clscope diff --window FROM..TO` give energy of a part of the run";
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
+    }
+    error
 }
 
 /// The answer of a child, which another process of this program reads.

@@ -11,6 +11,7 @@ use crate::integrity::broken;
 use crate::outcome::{Change, Outcome, RUN_TO_RUN, RUN_TO_RUN_OF_PROCESSORS, Sample, change};
 use crate::run::{Key, Run};
 use crate::unlike::unlike;
+use clscope_profile::energy::result::Window;
 use clscope_profile::report::data::{Commands, Report};
 use reasons::{apart, differences, not_known, ordered, remedy, sums_only};
 use serde::Serialize;
@@ -101,6 +102,8 @@ pub struct Diff {
     pub base: Vec<String>,
     /// Traces of the new side.
     pub new: Vec<String>,
+    /// The part of each run that all joules are of (`--window`); null: all of it.
+    pub window: Option<Window>,
     /// Whether the sides can be compared; if not, no row is judged: rows of what only one side has
     /// are told as such.
     pub comparable: bool,
@@ -182,6 +185,7 @@ impl Diff {
             display_names: BTreeMap::new(),
             base: names(base),
             new: names(new),
+            window: base.iter().chain(new).find_map(|run| run.window()),
             changed: changed(base, new),
             comparable,
             differences,
@@ -499,14 +503,11 @@ impl Diff {
         let kernels = |r: &Report| {
             (!r.kernels.is_empty()).then(|| r.kernels.iter().map(Commands::total).sum())
         };
-        let mut devices = base.iter().chain(new).filter_map(|run| run.report.energy.as_ref());
-        let part = devices.find_map(|energy| energy.devices.first()).map(|d| d.in_window());
-        let energy = format!("energy of all devices{}", part.unwrap_or_default());
         type Figure<'f> = &'f dyn Fn(&Report) -> Option<f64>;
         let figures: [(&str, Metric, Figure<'_>); 3] = [
             ("first begin to last end", Metric::Time, &time),
             ("all kernels", Metric::Time, &kernels),
-            (&energy, Metric::Energy, &joules),
+            ("energy of all devices", Metric::Energy, &joules),
         ];
         let from = self.rows.len();
         for (name, metric, of) in figures {

@@ -5,7 +5,7 @@ use crate::integrity::Integrity;
 use crate::outcome::Sample;
 use clscope_analysis::event::{Event, Outcome};
 use clscope_analysis::quantile::NORMAL_95;
-use clscope_profile::energy::result::Class;
+use clscope_profile::energy::result::{Class, Window};
 use clscope_profile::error::ReadingsError;
 use clscope_profile::interval::Interval;
 use clscope_profile::profile::View;
@@ -211,6 +211,11 @@ impl Run {
         });
         let places = places(&report);
         Ok(Self { report, kernels, integrity, on_processor, batches, places })
+    }
+
+    /// The part of the run that its joules are of; `None`: all of it.
+    pub fn window(&self) -> Option<Window> {
+        self.report.energy.iter().flat_map(|energy| &energy.devices).find_map(|d| d.window)
     }
 
     /// A kernel's row in the report.

@@ -5,6 +5,7 @@
 use clscope_compare::bench;
 use clscope_compare::diff::{self, Diff, Difference, Limit, Metric};
 use clscope_compare::repeat::{Energy, Repeated, Row, SCHEMA, Spread};
+use clscope_profile::energy::result::Window;
 use clscope_profile::interval::Interval;
 use clscope_testing::schema;
 use std::path::{Path, PathBuf};
@@ -44,6 +45,7 @@ fn differences_keep_to_the_schema_and_changed_ones_do_not() {
         schema: diff::SCHEMA,
         base: vec!["a".into()],
         new: vec!["b".into()],
+        window: Some(Window { from_seconds: 1.5, to_seconds: 3.0 }),
         changed: vec!["base: replaced: k by /f.cl (1 launch)".into()],
         comparable: false,
         differences: vec![Difference { what: "devices".into(), base: "x".into(), new: "y".into() }],

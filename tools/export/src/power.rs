@@ -6,7 +6,7 @@ use super::arguments::{Argument, Sink};
 use super::repeated::{self, Batch};
 use clscope_analysis::Trace;
 use clscope_analysis::event::{Command, Event, Outcome};
-use clscope_analysis::time::{HostNs, Span};
+use clscope_analysis::time::HostNs;
 use clscope_profile::counters::result::Counters;
 use clscope_profile::energy::activity::{Grouping, class_name};
 use clscope_profile::energy::around::LaunchEnergy;
@@ -103,8 +103,6 @@ pub struct Power {
     launches: HashMap<(u32, u32), Vec<LaunchEnergy>>,
     /// What the recorder ran itself.
     pub repeated: Vec<Batch>,
-    /// From when to when figures are, where that is not the whole run: other spans have none.
-    window: Option<(HostNs, HostNs)>,
     /// For the document's head: how the figures were obtained.
     pub told: Value,
 }
@@ -179,7 +177,8 @@ impl Power {
             ..Self::default()
         };
         let mut told = Vec::new();
-        for device in &energy.devices {
+        // Beside times of the run those of a part of it do not belong.
+        for device in energy.devices.iter().filter(|device| device.window.is_none()) {
             let figures: HashMap<(String, bool), Figures> = device
                 .classes
                 .iter()
@@ -193,9 +192,7 @@ impl Power {
                 }
                 out.figures.insert((process.0, *id), figures.clone());
             }
-            // Beside times of the run those of a part of it do not belong.
-            let whole = device.window.is_none().then(|| device.parts());
-            out.joules.extend(whole.into_iter().flatten().filter_map(|part| {
+            out.joules.extend(device.parts().into_iter().filter_map(|part| {
                 let names = match part.of {
                     PartOf::Class(class) => vec![class.name.clone()],
                     PartOf::Sum(names) => names.to_vec(),
@@ -205,7 +202,6 @@ impl Power {
             }));
             told.push(serde_json::json!({
                 "device": device.device,
-                "window": device.window,
                 "formula": device.formula,
                 "equation": device.equation,
                 "includes": device.includes,
@@ -234,10 +230,6 @@ impl Power {
     pub fn of_view(view: &View<'_>) -> Result<Self, ReadingsError> {
         let counters = view.counters()?.cloned();
         let mut out = Self::new(view.readings()?, view.energy()?).with_counters(counters);
-        let origin = view.trace().origin().0;
-        let at = |seconds: f64| HostNs(origin.saturating_add((seconds * 1e9) as i64));
-        let window = view.energy()?.devices.iter().find_map(|device| device.window);
-        out.window = window.map(|of| (at(of.from_seconds), at(of.to_seconds)));
         out.share(view)?;
         out.repeated = repeated::batches(view.trace(), view.alignment(), view.energy()?);
         Ok(out)
@@ -273,15 +265,7 @@ impl Power {
                 sums.len() - 1
             });
             let Some(sum) = sums.get_mut(at) else { continue };
-            let seconds = match self.window {
-                None => times.duration() as f64 * 1e-9,
-                Some(window) => {
-                    times.placed.map_or(0.0, |placed| seconds_in(placed.span(), window))
-                }
-            };
-            if seconds > 0.0 || self.window.is_none() {
-                (sum.1, sum.2) = (sum.1 + seconds, sum.2 + 1.0);
-            }
+            (sum.1, sum.2) = (sum.1 + times.duration() as f64 * 1e-9, sum.2 + 1.0);
         }
         for (class, length, count) in sums {
             let Some((device, class)) = class else { continue };
@@ -300,9 +284,7 @@ impl Power {
                 if count < class.launches {
                     continue;
                 }
-                // Of a part of the run, readings may not cover all.
-                let covered = device.window.map_or(1.0, |of| device.seconds / of.seconds());
-                let own = class.busy_seconds / (length * covered);
+                let own = class.busy_seconds / length;
                 // What differs by rounding is no overlap.
                 if own.is_finite() && own < 0.98 {
                     for member in &members {
@@ -354,25 +336,12 @@ impl Power {
         self
     }
 
-    /// Whether figures are of the whole run.
-    pub fn is_of_run(&self) -> bool {
-        self.window.is_none()
-    }
-
-    /// Whether figures are of the time of a command.
-    pub fn is_of(&self, command: &Command<'_>) -> bool {
-        let Some(window) = self.window else { return true };
-        let placed = command.timed().and_then(|times| times.placed);
-        placed.is_some_and(|placed| seconds_in(placed.span(), window) > 0.0)
-    }
-
     /// Whose energy a span's is: its own, its own within bounds, or its part of what all launches
     /// of its kernel took.
-    pub fn energy_of(&self, launch: Option<&LaunchEnergy>) -> &'static str {
+    pub fn energy_of(launch: Option<&LaunchEnergy>) -> &'static str {
         match launch {
             Some(launch) if launch.is_bounded => "bounds of this launch",
             Some(_) => "this launch",
-            None if self.window.is_some() => "mean of launches in the window",
             None => "mean of all launches",
         }
     }
@@ -427,12 +396,12 @@ impl Power {
             to.put(name, Argument::Figure(*value));
         }
         let figures = self.figures.get(&key).and_then(|f| f.get(&class));
-        let Some(figures) = figures.filter(|_| self.is_of(command)) else { return };
+        let Some(figures) = figures else { return };
         let seconds = duration_ns as f64 * 1e-9;
         let launch = self.of_launch(command, device).filter(|_| seconds > 0.0);
         let watts = launch.map_or(figures.watts, |launch| launch.joules.times(1.0 / seconds));
         let own = if launch.is_some() { seconds } else { seconds * figures.own };
-        to.put("energy_of", Argument::Text(self.energy_of(launch.as_ref())));
+        to.put("energy_of", Argument::Text(Self::energy_of(launch.as_ref())));
         to.put("energy_J", Argument::Figure(watts.value * own));
         // Bounds lie where they lie around the value.
         let ends = launch.is_some_and(|launch| launch.is_bounded);
@@ -455,11 +424,6 @@ impl Power {
             to.put("iteration_energy_plus_minus_J", Argument::Figure(joules.longer()));
         }
     }
-}
-
-/// How much of a span lies in a window.
-fn seconds_in(span: Span, (from, to): (HostNs, HostNs)) -> f64 {
-    span.end.0.min(to.0).saturating_sub(span.begin.0.max(from.0)).max(0) as f64 * 1e-9
 }
 
 #[cfg(test)]

@@ -235,7 +235,7 @@ def open(traces: Union[Path, Sequence[Path]], **options: object) -> Run:
     """Opens a trace directory, or several on one timeline.
 
     Keywords are options that ``clscope report`` and ``clscope export`` share, for example
-    ``energy_window="10..15"``. Raises `Error` where a path is no trace."""
+    ``gpu_power="nvml"``. Raises `Error` where a path is no trace."""
     paths = _paths(traces)
     if not paths:
         raise Error("no trace was named")

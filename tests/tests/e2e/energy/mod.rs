@@ -9,6 +9,7 @@ mod model;
 mod runs;
 mod stat;
 mod truth;
+mod window;
 pub mod with;
 
 use clscope_tests::{Mode, Runtime, Stage, While};

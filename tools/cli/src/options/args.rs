@@ -93,9 +93,6 @@ pub struct EnergyArgs {
     /// several kernels)
     #[arg(long, value_name = "KERNEL=COUNT", value_parser = parse_flop)]
     pub flop: Vec<(String, f64)>,
-    /// Energy of this part of the run only, in seconds from its beginning: 10..15
-    #[arg(long, value_name = "FROM..TO", value_parser = parse_window)]
-    pub window: Option<(f64, f64)>,
     /// Take readings from this file, stamped in CLOCK_MONOTONIC_RAW of the run, instead of the
     /// trace's
     #[arg(long, value_name = "FILE")]
@@ -111,6 +108,14 @@ pub struct EnergyArgs {
     pub idle_power: FloorArg,
 }
 
+/// The option of outputs that name the part of the run that joules are of.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct WindowArg {
+    /// Energy of this part of the run only, in seconds from its beginning: 10..15
+    #[arg(long, value_name = "FROM..TO", value_parser = parse_window)]
+    pub window: Option<(f64, f64)>,
+}
+
 impl EnergyArgs {
     /// As the attribution takes them.
     pub fn options(&self) -> attribute::Options {
@@ -118,7 +123,6 @@ impl EnergyArgs {
             gpu_power: self.gpu_power,
             iteration_kernel: self.iteration_kernel.clone(),
             flop: self.flop.clone(),
-            energy_window: self.window,
             readings: self.readings.clone(),
             with: self.with.clone(),
             floors: self.idle_power.floors(),
@@ -129,7 +133,7 @@ impl EnergyArgs {
     /// The options that give these again, for another command of clscope.
     pub fn arguments(&self) -> Vec<OsString> {
         // All, so that a new one is not forgotten.
-        let Self { gpu_power, iteration_kernel, flop, window, readings, with, idle_power } = self;
+        let Self { gpu_power, iteration_kernel, flop, readings, with, idle_power } = self;
         let mut out = Vec::new();
         // In one word with its name: a value may begin with a dash.
         let mut option = |name: &str, value: &OsStr| {
@@ -145,9 +149,6 @@ impl EnergyArgs {
         }
         for (kernel, count) in flop {
             option("flop", format!("{kernel}={count}").as_ref());
-        }
-        if let Some((from, to)) = window {
-            option("window", format!("{from}..{to}").as_ref());
         }
         readings.iter().for_each(|path| option("readings", path.as_os_str()));
         with.iter().for_each(|path| option("with", path.as_os_str()));
@@ -416,7 +417,6 @@ mod tests {
             "--iteration-kernel=-odd name",
             "--flop=a=2100000000",
             "--flop=b=0.5",
-            "--window=10.25..15",
             "--readings=r.clt",
             "--with=one.clscope",
             "--with=two.clscope",

@@ -2,7 +2,7 @@
 //! next step. Owns the options, the order of rows and the choice of format. Refuses to compute:
 //! figures come from the analysis.
 
-use crate::args::{EnergyArgs, NameArgs};
+use crate::args::{EnergyArgs, NameArgs, WindowArg};
 use crate::output::terminal_columns;
 use crate::parameters::ParameterArgs;
 use crate::progress::ProgressArgs;
@@ -62,6 +62,8 @@ pub struct Args {
     pub parameters: ParameterArgs,
     #[command(flatten)]
     pub energy: EnergyArgs,
+    #[command(flatten)]
+    pub window: WindowArg,
     #[command(flatten)]
     pub progress: ProgressArgs,
 }
@@ -126,6 +128,7 @@ pub fn run(args: &Args) -> Result<()> {
         by: args.select.by.of_kernels().into(),
         energy: attribute::Options {
             explain: args.explain_energy.clone(),
+            energy_window: args.window.window,
             ..args.energy.options()
         },
         counter_device: args.select.counter_device.clone(),

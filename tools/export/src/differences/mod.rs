@@ -217,9 +217,12 @@ fn doubts(diff: &Diff) -> Vec<String> {
     why.chain(limits).map(|text| middle(&text, PROSE)).collect()
 }
 
-/// The traces of both sides.
-fn sides(diff: &Diff) -> [String; 2] {
-    [format!("base: {}", diff.base.join(", ")), format!("new:  {}", diff.new.join(", "))]
+/// The traces of both sides, and the part of them that joules are of.
+fn sides(diff: &Diff) -> Vec<String> {
+    let traces =
+        [format!("base: {}", diff.base.join(", ")), format!("new:  {}", diff.new.join(", "))];
+    let window = diff.window.map(|of| format!("joules are of {}", of.in_words()));
+    traces.into_iter().chain(window).collect()
 }
 
 /// What a reader should know.
@@ -228,7 +231,7 @@ fn notes(diff: &Diff) -> impl Iterator<Item = String> {
 }
 
 fn head(diff: &Diff) -> Vec<String> {
-    let mut out = sides(diff).to_vec();
+    let mut out = sides(diff);
     out.extend(doubts(diff));
     out.extend(notes(diff));
     out
@@ -371,8 +374,9 @@ pub fn junit(diff: &Diff) -> String {
     let sides = forbidden.iter().map(|why| ("sides", "comparable", why));
     let wrong: Vec<_> = sides.chain(limits).collect();
     let errors = wrong.len();
+    let part = diff.window.map_or_else(String::new, |of| format!(", joules of {}", of.in_words()));
     let mut out = format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites><testsuite name=\"clscope diff\" tests=\"{}\" errors=\"{errors}\" failures=\"{broken}\" skipped=\"{skipped}\">\n",
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites><testsuite name=\"clscope diff{part}\" tests=\"{}\" errors=\"{errors}\" failures=\"{broken}\" skipped=\"{skipped}\">\n",
         diff.rows.len() + errors
     );
     for (class, test, why) in wrong {
@@ -415,6 +419,7 @@ pub(super) mod tests {
     use super::*;
     use clscope_compare::diff::{Difference, SCHEMA};
     use clscope_compare::outcome::Change;
+    use clscope_profile::energy::result::Window;
 
     /// What an application may call a kernel, a device, an option and a directory.
     const HOSTILE: &str = "k\u{202e}lenrek\u{2066}\u{1b}[2J\n\u{200b}\u{fffe}<b>'\"&|`x`";
@@ -437,6 +442,7 @@ pub(super) mod tests {
             schema: SCHEMA,
             base: vec![HOSTILE.into()],
             new: vec![HOSTILE.into()],
+            window: None,
             comparable: true,
             differences: vec![Difference {
                 what: HOSTILE.into(),
@@ -482,6 +488,23 @@ pub(super) mod tests {
         assert_eq!(tells(&diff), [false; 4]);
         diff.rows[0].assumed_spread = Some(0.0075);
         assert_eq!(tells(&diff), [true; 4]);
+    }
+
+    #[test]
+    fn every_form_names_the_part_of_the_run_that_joules_are_of() {
+        let mut diff = differences();
+        let tells = |diff: &Diff| {
+            let json = serde_json::to_string(diff).unwrap();
+            let page = html(diff, 9).replace("&nbsp;", " ");
+            let all = [table(diff, 9), markdown(diff, 9), page, junit(diff)];
+            all.map(|text| text.contains("of 1.5 to 3 s of the run"))
+                .into_iter()
+                .chain([json.contains(r#""window":{"from_ns":1500000000"#)])
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(tells(&diff), [false; 5]);
+        diff.window = Some(Window { from_seconds: 1.5, to_seconds: 3.0 });
+        assert_eq!(tells(&diff), [true; 5]);
     }
 
     #[test]

@@ -163,7 +163,6 @@ impl Timeline {
                         let name = command_name(&command.enqueued, definitions);
                         let device = definitions.clock_device(queue).unwrap_or(0);
                         let watts = class_name(trace, &command, by)
-                            .filter(|_| power.is_of_run())
                             .and_then(|of| power.watts(command.process, device, &of));
                         class(&mut out, true, &name, watts)
                     });

@@ -174,11 +174,10 @@ impl<'t, 'a> Events<'t, 'a> {
         let placed = timed.and_then(|times| times.placed.zip(Some(times.observed)));
         let clock_device = definitions.clock_device(record.queue);
         let launch = clock_device.and_then(|device| self.power.of_launch(command, device));
-        let is_of = self.power.is_of(command);
-        let watts = duration.filter(|_| is_of).and_then(|_| self.watts(command, clock_device));
+        let watts = duration.and_then(|_| self.watts(command, clock_device));
         let mean = || watts.zip(duration).map(|(w, ns)| w.times(ns as f64 * 1e-9));
         let joules = launch.map(|launch| launch.joules).or_else(mean);
-        let energy_of = joules.map(|_| self.power.energy_of(launch.as_ref()));
+        let energy_of = joules.map(|_| Power::energy_of(launch.as_ref()));
         let stage = |from: usize, to: usize| {
             placed.map(|(p, _)| p.stamps[to].0.saturating_sub(p.stamps[from].0))
         };

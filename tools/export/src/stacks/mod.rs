@@ -219,10 +219,7 @@ fn attribute(
     };
     let alone = |stacks: &mut Vec<Stack>, name: String, joules: f64| {
         stacks.push(Stack {
-            frames: vec![
-                Frame::new(format!("{}{}", device.device, device.in_window())),
-                Frame::new(name),
-            ],
+            frames: vec![Frame::new(device.device.clone()), Frame::new(name)],
             microjoules: Some(joules * 1e6),
             ..Stack::default()
         });
@@ -248,11 +245,7 @@ fn attribute(
                 continue;
             }
         };
-        // Times are of the run, and share no joules of a part of it.
-        let members = match device.window {
-            None => members(&class.name, class.kind == "kernel"),
-            Some(_) => Vec::new(),
-        };
+        let members = members(&class.name, class.kind == "kernel");
         let time: f64 = members.iter().map(|at| stacks[*at].time_ns).sum();
         if members.is_empty() || time <= 0.0 {
             alone(stacks, class.name.clone(), joules);
