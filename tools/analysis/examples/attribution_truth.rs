@@ -354,6 +354,9 @@ fn pairs(runs: u64, only: &str) {
                 drift: DriftModel::Polynomial(3),
                 temperature: &run.degrees,
                 pooled: None,
+                found: None,
+                own: &[],
+
                 workers,
                 spread: 1.0,
                 rest_as_sum: true,
@@ -420,6 +423,9 @@ fn main() {
                 drift: DriftModel::Polynomial(3),
                 temperature: &[],
                 pooled: None,
+                found: None,
+                own: &[],
+
                 workers: &[],
                 spread: 1.0,
                 rest_as_sum: true,
@@ -436,7 +442,7 @@ fn main() {
             tally.runs += 1;
             tally.drift += usize::from(result.drift.is_some_and(|d| d.noticed));
             tally.worst_rest =
-                tally.worst_rest.max((result.unattributed.value / result.measured.0).abs());
+                tally.worst_rest.max((result.unattributed.value / result.measured.value).abs());
             let plain = plain_integration(&activity, &run.series);
             let second = second_average(&activity, &run.series);
             if verbose {

@@ -196,7 +196,7 @@ impl Power {
                 let names = match part.of {
                     PartOf::Class(class) => vec![class.name.clone()],
                     PartOf::Sum(names) => names.to_vec(),
-                    PartOf::Repetitions | PartOf::Floor(_) | PartOf::Rest => return None,
+                    PartOf::Floor(_) | PartOf::Rest => return None,
                 };
                 Some(Joules { names, device: device.device.clone(), all: part.joules })
             }));

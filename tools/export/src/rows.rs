@@ -1,7 +1,7 @@
 //! Owns the report as CSV: one header line and one row per entry of a section. The first column
 //! names the section; each section begins with its own header after an empty line.
 
-use crate::{ExportError, repeated};
+use crate::ExportError;
 use clscope_io::text::cell;
 use clscope_profile::counters::result::{Class as Counted, Column as Counter, Source, Value};
 use clscope_profile::energy::result::{Absence, Class, DeviceEnergy, PartOf, Temperature};
@@ -229,7 +229,6 @@ fn energy<'r>(report: &'r Report, shown: &Selection<'_>) -> Vec<Joules<'r>> {
             let name = match part.of {
                 PartOf::Class(_) => continue,
                 PartOf::Sum(names) => format!("only as a sum: {}", names.join(" + ")),
-                PartOf::Repetitions => repeated::TITLE.to_owned(),
                 PartOf::Floor(floor) => format!("idle power {}", floor.name),
                 PartOf::Rest => "unattributed".to_owned(),
             };

@@ -4,7 +4,7 @@
 
 use crate::counters::result::Counters;
 use crate::energy::activity::{By, Collector, Grouping, PhysicalDevice};
-use crate::energy::borrowed::Elsewhere;
+use crate::energy::external::External;
 use crate::energy::readings::Readings;
 use crate::energy::result::{DeviceEnergy, Energy};
 use crate::energy::{self, attribute};
@@ -17,7 +17,8 @@ use crate::sites::Sites;
 use crate::trace_files::TraceFiles;
 use clscope_analysis::Trace;
 use clscope_analysis::align::Alignment;
-use clscope_analysis::energy::{EstimatedTime, Evidence, Pooled};
+use clscope_analysis::energy::{EstimatedTime, Evidence, HostNs, Pooled, Response};
+use clscope_analysis::stats::beside::Repeated;
 use clscope_analysis::stats::{CommandSums, Stats};
 use clscope_analysis::time::ProcessIndex;
 use std::cell::OnceCell;
@@ -91,6 +92,7 @@ impl Profile {
             sums: OnceCell::new(),
             devices: OnceCell::new(),
             readings: OnceCell::new(),
+            external: OnceCell::new(),
             energy: OnceCell::new(),
             counters: OnceCell::new(),
             mixes: OnceCell::new(),
@@ -115,7 +117,13 @@ pub fn pool(views: &[View<'_>]) -> Result<(), ReadingsError> {
     for (view, alone) in views.iter().zip(&alone) {
         let pooled = |device: &DeviceEnergy| {
             let all = runs.get(device.identity.as_str()).filter(|all| all.len() > 1)?;
-            Some((device.identity.clone(), (Pooled::new(all), device.evidence)))
+            let of = device.response.as_ref()?;
+            let response = Response {
+                window: of.window_seconds,
+                lag: of.lag_seconds,
+                delay: of.delay_seconds,
+            };
+            Some((device.identity.clone(), (Pooled::new(all), device.evidence, response)))
         };
         let pooled: BTreeMap<_, _> = alone.devices.iter().filter_map(pooled).collect();
         let energy = match pooled.is_empty() {
@@ -138,6 +146,7 @@ pub struct View<'p> {
     sums: OnceCell<Stats>,
     devices: OnceCell<Vec<PhysicalDevice>>,
     readings: OnceCell<Readings>,
+    external: OnceCell<External>,
     energy: OnceCell<Energy>,
     counters: OnceCell<Option<Counters>>,
     mixes: OnceCell<Vec<KernelMix>>,
@@ -275,20 +284,44 @@ impl<'p> View<'p> {
     /// Joules per kernel, given what runs of the devices say together.
     fn attributed(
         &self,
-        pooled: BTreeMap<String, (Pooled, Evidence)>,
+        pooled: BTreeMap<String, (Pooled, Evidence, Response)>,
     ) -> Result<Energy, ReadingsError> {
         let readings = self.readings()?;
         // Without readings there is nothing to attribute to what they ran.
         let devices = if readings.have_points() { self.devices() } else { &[] };
-        let elsewhere = Elsewhere::of(self.files, &self.trace, devices, &self.options)?;
+        let external = match self.external.get() {
+            Some(external) => external,
+            None => {
+                let of = External::collect(self.files, &self.trace, devices, &self.options)?;
+                self.external.get_or_init(|| of)
+            }
+        };
         let recorded = energy::recorded_formula(self.files);
         let options = attribute::Options { pooled, ..self.options.energy.clone() };
         let times = self.estimated_times(devices);
-        let ran = attribute::Ran { devices, times: &times };
+        let own = self.own_time();
+        let ran = attribute::Ran { devices, times: &times, own: &own };
         let mut energy =
-            attribute::energy_of(&self.trace, ran, readings, recorded, &elsewhere, &options);
+            attribute::energy_of(&self.trace, ran, readings, recorded, external, &options);
         energy::advise(self.files, &mut energy);
         Ok(energy)
+    }
+
+    /// When the application ran, and was not held for repetitions: the time that the report is of.
+    fn own_time(&self) -> Vec<(HostNs, HostNs)> {
+        let stats = self.stats();
+        let held = Repeated::any(stats.repeated.iter());
+        let mut out = Vec::new();
+        for run in stats.recorded() {
+            let mut from = run.begin;
+            for span in held.spans().iter().filter(|span| span.end > run.begin) {
+                out.push((from, span.begin.min(run.end)));
+                from = from.max(span.end);
+            }
+            out.push((from, run.end));
+        }
+        out.retain(|(from, to)| from < to);
+        out.into_iter().map(|(from, to)| (HostNs(from.0), HostNs(to.0))).collect()
     }
 
     /// How the time of each class of each device is known: where launches were sampled, as the report

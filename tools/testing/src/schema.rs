@@ -209,10 +209,10 @@ mod tests {
     fn documents_alone_are_checked() {
         assert!(text_breaches("").is_empty() && text_breaches("text").is_empty());
         assert!(text_breaches("{\"status\": \"ok\"}").is_empty());
-        let missed = text_breaches("{\"schema\": \"clscope-report/8\"}");
+        let missed = text_breaches("{\"schema\": \"clscope-report/9\"}");
         assert!(missed.iter().any(|e| e.contains("kernels")), "{missed:?}");
         let other = text_breaches("{\"schema\": \"clscope-report/4\"}");
-        assert!(other.iter().any(|e| e.contains("clscope-report/8")), "{other:?}");
+        assert!(other.iter().any(|e| e.contains("clscope-report/9")), "{other:?}");
         let missed = text_breaches("{\"schema\": \"clscope-doctor/1\"}");
         assert!(missed.iter().any(|e| e.contains("findings")), "{missed:?}");
     }

@@ -169,6 +169,8 @@ fn fit(
         drift: DriftModel::None,
         temperature: &[],
         pooled: None,
+        found: None,
+        own: &[],
         workers: &[],
         // A kernel may as well count nothing.
         spread: 100.0,

@@ -4,7 +4,7 @@
 //! no figure of its own.
 
 use super::activity::{Activity, EstimatedTime};
-use super::design::{Columns, ROWS_FOR_SHAPE, StateSpan, bent};
+use super::design::{Columns, ROWS_FOR_SHAPE, StateSpan, bent, state_shares};
 use super::mixed::{Effect, Errors, Fit, Model, Reading, WORKERS};
 use super::pooled::{Evidence, Pooled};
 use super::report::Attribution;
@@ -24,7 +24,7 @@ pub(super) use figures::report;
 /// What is known of a power state's floor: the rate while nothing runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Floor {
-    /// Measured elsewhere (idle window, calibration).
+    /// Measured another time (idle window, calibration).
     Known {
         /// Watts.
         rate: f64,
@@ -76,6 +76,8 @@ pub struct Problem<'a> {
     /// What several runs of the device say together, this one among them, and what this one says by
     /// itself.
     pub pooled: Option<(Pooled, Evidence)>,
+    /// The sensor's response, where it was found in these readings before; else it is looked for.
+    pub found: Option<Response>,
     /// Windows in which workers ran one launch over and over.
     pub workers: &'a [Worker],
     /// Standard deviation of a class's rate above the floor before anything was read, over the mean of
@@ -83,6 +85,8 @@ pub struct Problem<'a> {
     pub spread: f64,
     /// Whether classes that are in no known sum and have no figures of their own make one more sum.
     pub rest_as_sum: bool,
+    /// The application's own time: sums of what was read are of it. Empty: all of the time.
+    pub own: &'a [(HostNs, HostNs)],
     /// Starts of the user's iterations (frames, time steps), ascending; empty when none are marked.
     pub iterations: &'a [HostNs],
 }
@@ -165,12 +169,25 @@ const AVERAGED: usize = 5;
 /// Change from start to end that is noticed at the least.
 const NOTICED: f64 = 1.0 / 300.0;
 
-/// Energy of all readings and the time that they cover, of whatever is known to have run meanwhile.
-/// `None` where they cover none.
-pub fn measured(activity: &Activity, series: &Series) -> Option<(Joules, Seconds)> {
-    let rows = Rows::new(series, activity.origin);
-    let covered = rows.covered();
-    (covered > 0.0).then(|| (Joules(rows.total()), Seconds(covered)))
+/// Energy that was read in the application's own time, and how much of that was covered, whatever is
+/// known to have run meanwhile. `None` where none was.
+pub fn measured(problem: &Problem<'_>) -> Option<(Joules, Seconds)> {
+    let rows = Rows::new(problem.series, problem.activity.origin);
+    let own = own_shares(problem, &rows, &typical(&problem.response));
+    let own = own.iter().zip(&rows.rows).map(|(own, row)| (own * row.covers, row.mean));
+    let (covered, joules) = own.fold((0.0, 0.0), |(t, j), (s, mean)| (t + s, j + s * mean));
+    (covered > 0.0).then(|| (Joules(joules), Seconds(covered)))
+}
+
+/// Share of each row that is the application's own time, behind the sensor's response.
+fn own_shares(problem: &Problem<'_>, rows: &Rows, response: &Response) -> Vec<f64> {
+    if problem.own.is_empty() {
+        return vec![1.0; rows.rows.len()];
+    }
+    let span = |&(start, end): &(HostNs, HostNs)| StateSpan { state: 1, start, end };
+    let spans: Vec<StateSpan> = problem.own.iter().map(span).collect();
+    let shares = state_shares(problem.activity, rows, &spans, 2, response);
+    shares.chunks_exact(2).map(|shares| shares[1].min(1.0)).collect()
 }
 
 /// Attributes what the sensor measured to classes.
@@ -229,9 +246,10 @@ pub(super) fn fit(problem: &Problem<'_>) -> Result<Fitted, AttributionError> {
     }
     let columns =
         |response: &Response| Columns::new(activity, &rows, problem.states, floors.len(), response);
-    let typical = typical(&problem.response);
-    let level = known_level(&columns(&typical), floors, rows.rows.len());
-    let response = choose(activity, &rows, level.as_deref(), &problem.response);
+    let response = problem.found.unwrap_or_else(|| {
+        let level = known_level(&columns(&typical(&problem.response)), floors, rows.rows.len());
+        choose(activity, &rows, level.as_deref(), &problem.response)
+    });
     let columns = columns(&response);
     let mut busy = covered_busy(activity, &rows, &response);
     let seen = seen(&columns, &rows);

@@ -121,7 +121,8 @@ pub(crate) fn bent(
 /// back.
 const BEFORE: f64 = 1e3;
 
-fn state_shares(
+/// Share of each row in each state, behind the response; row-major.
+pub(super) fn state_shares(
     activity: &Activity,
     rows: &Rows,
     spans: &[StateSpan],

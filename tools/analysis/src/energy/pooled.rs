@@ -86,8 +86,9 @@ pub fn attribute_runs(of: &[Problem<'_>]) -> Result<Vec<Attribution>, Attributio
         return Ok(alone);
     }
     let all = Pooled::new(&evidence);
-    let again = |(problem, own): (&Problem<'_>, &Evidence)| {
-        attribute(&Problem { pooled: Some((all, *own)), ..*problem })
+    let again = |(problem, alone): (&Problem<'_>, &Attribution)| {
+        let (pooled, found) = (Some((all, alone.evidence)), Some(alone.response));
+        attribute(&Problem { pooled, found, ..*problem })
     };
-    of.iter().zip(&evidence).map(again).collect()
+    of.iter().zip(&alone).map(again).collect()
 }

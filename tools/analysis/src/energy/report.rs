@@ -5,7 +5,7 @@ use super::attribution::Drift;
 use super::pooled::{Evidence, Load};
 use super::response::Response;
 use super::sensor::SeriesFaults;
-use super::units::{ClassId, Joules, Seconds, Watts};
+use super::units::{ClassId, Seconds, Watts};
 use crate::interval::Interval;
 
 /// Why a class has no figure of its own.
@@ -95,17 +95,12 @@ pub struct FloorEnergy {
     pub state: usize,
     /// Its floor; `None` when it was to be fitted and the run never showed it.
     pub watts: Option<Interval>,
-    /// Time in this state with nothing running.
+    /// Time in this state with nothing running, of the application's own.
     pub idle: Seconds,
+    /// Energy of that time; `None` where its power is not known.
+    pub joules: Option<Interval>,
     /// What the joules of that time have in common with those of other runs.
     pub(crate) load: Load,
-}
-
-impl FloorEnergy {
-    /// Energy of the time in this state; `None` where its power is not known.
-    pub fn joules(&self) -> Option<Interval> {
-        self.watts.map(|watts| watts.times(self.idle.0))
-    }
 }
 
 /// What the gaps between launches cost.
@@ -155,9 +150,9 @@ pub struct Attribution {
     pub groups: Vec<GroupEnergy>,
     /// One row per power state.
     pub floors: Vec<FloorEnergy>,
-    /// What the sensor measured.
-    pub measured: Joules,
-    /// Time over which it did.
+    /// What the sensor measured in the application's own time.
+    pub measured: Interval,
+    /// How much of that time it was read.
     pub covered: Seconds,
     /// `measured` less groups and known floors, with the interval of these.
     pub unattributed: Interval,

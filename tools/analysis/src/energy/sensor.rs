@@ -141,11 +141,6 @@ impl Rows {
         }
     }
 
-    /// Quantity times time over all rows: joules, for power.
-    pub(crate) fn total(&self) -> f64 {
-        self.rows.iter().map(|row| row.mean * row.covers).sum()
-    }
-
     pub(crate) fn covered(&self) -> f64 {
         self.rows.iter().map(|row| row.covers).sum()
     }
@@ -312,6 +307,10 @@ mod tests {
         points.iter().map(|&(ms, value)| (HostNs(ms * 1_000_000), value)).collect()
     }
 
+    fn total(of: &Rows) -> f64 {
+        of.rows.iter().map(|row| row.mean * row.covers).sum()
+    }
+
     #[test]
     fn a_counter_polled_faster_than_it_steps_gives_its_steps() {
         let polled: Vec<(i64, f64)> =
@@ -341,7 +340,7 @@ mod tests {
         assert_eq!(rows.faults.not_finite, 1);
         assert_eq!(rows.faults.backwards, 1);
         assert_eq!(rows.rows.len(), 4, "the step backwards is no row");
-        assert!((rows.total() - 4.0).abs() < 1e-12);
+        assert!((total(&rows) - 4.0).abs() < 1e-12);
         assert_eq!(rows.coverage().len(), 2);
     }
 
@@ -369,7 +368,7 @@ mod tests {
             HostNs(0),
         );
         assert_eq!(rows.faults.gaps, 1);
-        assert!((rows.total() - (0.02 + 0.04 + 0.06)).abs() < 1e-12);
+        assert!((total(&rows) - (0.02 + 0.04 + 0.06)).abs() < 1e-12);
         assert!((rows.covered() - 0.03).abs() < 1e-12);
     }
 }

@@ -5,7 +5,7 @@
 use super::pooled::{Evidence, Load};
 use super::report::{Attribution, ClassEnergy, Degrees, FloorEnergy, GapCost, GroupEnergy, Loads};
 use super::sensor::SeriesFaults;
-use super::units::{Joules, Seconds, Watts};
+use super::units::{Seconds, Watts};
 use crate::interval::Interval;
 use crate::quantile::NORMAL_95;
 
@@ -88,7 +88,7 @@ fn floor(parts: &[Attribution], state: usize) -> FloorEnergy {
     let all = || parts.iter().filter_map(|part| part.floors.get(state));
     let idle = Seconds(all().map(|f| f.idle.0).sum());
     let seen = || all().filter(|f| f.idle.0 > 0.0);
-    let each = |f: &FloorEnergy| f.watts.map(|w| (w.times(f.idle.0), f.load));
+    let each = |f: &FloorEnergy| Some((f.joules?, f.load));
     let (watts, load) = match seen().map(each).collect::<Option<Vec<_>>>() {
         Some(joules) if idle.0 > 0.0 => {
             let (joules, load) = sum(joules.into_iter());
@@ -97,7 +97,7 @@ fn floor(parts: &[Attribution], state: usize) -> FloorEnergy {
         Some(_) => (all().find_map(|f| f.watts), Load::default()),
         None => (None, Load::default()),
     };
-    FloorEnergy { state, watts, idle, load }
+    FloorEnergy { state, watts, joules: watts.map(|watts| watts.times(idle.0)), idle, load }
 }
 
 /// Figures of several runs, none of which overlaps another, from those of each. `None` where there
@@ -143,7 +143,7 @@ pub fn together(parts: &[Attribution]) -> Option<Attribution> {
         classes,
         groups,
         floors: (0..states).map(|state| floor(parts, state)).collect(),
-        measured: Joules(parts.iter().map(|part| part.measured.0).sum()),
+        measured: parts.iter().map(|part| part.measured).reduce(Interval::plus)?,
         covered: Seconds(covered),
         unattributed: parts.iter().fold(Interval::measured(0.0, 0.0, 0.0), |sum, part| {
             let (of, half) = (part.unattributed, sum.half().hypot(part.unattributed.half()));

@@ -36,7 +36,7 @@ fn small_solve(spans: &[Span], series: &Series) -> Option<Attribution> {
 }
 
 fn assert_close(a: &Attribution, b: &Attribution, factor: f64) {
-    let scale = a.measured.0.abs().max(1.0) * factor;
+    let scale = a.measured.value.abs().max(1.0) * factor;
     assert_eq!(a.groups.len(), b.groups.len());
     assert!((a.unattributed.value * factor - b.unattributed.value).abs() < 1e-6 * scale);
     for (x, y) in a.groups.iter().zip(&b.groups) {

@@ -63,6 +63,8 @@ fn problem<'a>(
         drift: DriftModel::Polynomial(3),
         temperature: &[],
         pooled: None,
+        found: None,
+        own: &[],
         workers: &[],
         spread: 1.0,
         rest_as_sum: true,
@@ -89,12 +91,12 @@ fn solve(scenario: &Scenario, floors: &[Floor]) -> (Run, Attribution) {
 
 fn assert_conserved(result: &Attribution) {
     let parts: f64 = result.groups.iter().map(|group| group.joules.value).sum::<f64>()
-        + result.floors.iter().filter_map(|f| Some(f.joules()?.value)).sum::<f64>()
+        + result.floors.iter().filter_map(|f| Some(f.joules?.value)).sum::<f64>()
         + result.unattributed.value;
     assert!(
-        (parts - result.measured.0).abs() <= 1e-9 * result.measured.0.abs().max(1.0),
+        (parts - result.measured.value).abs() <= 1e-9 * result.measured.value.abs().max(1.0),
         "{parts} of {}",
-        result.measured
+        result.measured.value
     );
 }
 
@@ -127,8 +129,8 @@ fn watts_are_right_where_plain_integration_is_not() {
         }
         assert!(plain_worst > 0.1, "the comparison has nothing to show: {plain_worst}");
         assert_conserved(&result);
-        assert!(result.unattributed.value.abs() < 0.01 * result.measured.0);
-        assert!((result.measured.0 - run.joules).abs() < 0.02 * run.joules);
+        assert!(result.unattributed.value.abs() < 0.01 * result.measured.value);
+        assert!((result.measured.value - run.joules).abs() < 0.02 * run.joules);
     }
 }
 
@@ -370,7 +372,7 @@ fn two_devices_on_one_sensor_do_not_share_time() {
     assert!((result.groups[0].dynamic.value / result.groups[0].busy.0 - 30.0).abs() < 0.1);
     assert!((result.groups[1].dynamic.value / result.groups[1].busy.0 - 50.0).abs() < 0.1);
     assert!(
-        result.unattributed.value.abs() < 1e-3 * result.measured.0,
+        result.unattributed.value.abs() < 1e-3 * result.measured.value,
         "{:?}",
         result.unattributed
     );
@@ -510,7 +512,7 @@ fn iterations_cost_what_was_measured_between_their_marks() {
     let iteration = result.iteration.expect("marked");
     assert_eq!(iteration.iterations, 7);
     assert!((iteration.seconds.0 - 0.9).abs() < 1e-9);
-    let mean = result.measured.0 / result.covered.0 * 0.9;
+    let mean = result.measured.value / result.covered.0 * 0.9;
     assert!(
         (iteration.joules.value / mean - 1.0).abs() < 0.2,
         "{:?} near {mean}",

@@ -34,9 +34,9 @@ fn energy_at_rest_is_what_was_read_then() {
         let result =
             attribute(&problem(&activity, &series, &known(118.0), model(SAMPLES))).unwrap();
         assert_conserved(&result);
-        let at_rest = result.floors[0].joules().unwrap().value;
+        let at_rest = result.floors[0].joules.unwrap().value;
         assert!((at_rest / rested - 1.0).abs() < 0.02, "{at_rest} J at rest, {rested} in truth");
-        let left = result.unattributed.value / result.measured.0;
+        let left = result.unattributed.value / result.measured.value;
         assert!(left.abs() < 0.01, "{level} +- {swing} W: {left} is nobody's");
     }
 }

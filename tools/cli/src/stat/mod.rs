@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use clscope_capture::launch::End;
 use clscope_capture::system;
 use clscope_compare::repeat::{Measured, Repeated, Row, repeated};
-use clscope_profile::energy::borrowed::lenders;
+use clscope_profile::energy::external::read_sources;
 use clscope_profile::names::Names;
 use clscope_profile::profile::{Options, Profile};
 use std::ffi::OsString;
@@ -81,8 +81,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     };
     let options = || Options { energy: energy.options(), ..Options::default() };
     for trace in &args.with {
-        // One that lends nothing is told of now, and not when all runs are over.
-        lenders(trace, &options())?;
+        // One that repeated nothing is refused now, and not when all runs are over.
+        read_sources(trace, &options())?;
     }
     let mut temporary = None;
     let base: PathBuf = match args.record.output() {

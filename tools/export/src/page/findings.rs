@@ -57,10 +57,6 @@ fn energy(report: &Report, out: &mut Vec<Said>) {
         let Some(all) = device.own_joules().filter(|j| j.value > 0.0) else { continue };
         let all = all.value;
         let part = device.in_window();
-        let without = match Some(all) == device.measured_joules {
-            true => "",
-            false => " without repetitions",
-        };
         let known = device.classes.iter().filter_map(|c| Some((c, c.joules.as_ref()?)));
         let most = known.max_by(|a, b| a.1.value.total_cmp(&b.1.value));
         if let Some((class, of)) = most.filter(|(_, of)| of.value > MUCH * all) {
@@ -70,7 +66,7 @@ fn energy(report: &Report, out: &mut Vec<Said>) {
             out.push(Said {
                 class: "",
                 text: format!(
-                    "{} took {}, {} of the {} measured on {}{part}{without}{watts}.",
+                    "{} took {}, {} of the {} measured on {}{part}{watts}.",
                     class.name,
                     format_interval(of, joules),
                     percent(of.value / all),
@@ -93,7 +89,7 @@ fn energy(report: &Report, out: &mut Vec<Said>) {
             out.push(Said {
                 class: "",
                 text: format!(
-                    "Gaps between launches took {took} in {}, {} of the {} measured on {}{part}{without}{floor}.",
+                    "Gaps between launches took {took} in {}, {} of the {} measured on {}{part}{floor}.",
                     time(seconds * 1e9),
                     percent(spent.value / all),
                     joules(all),

@@ -5,7 +5,6 @@ use super::details::{Details, Key, Sum};
 use super::executed::Known;
 use super::html::{Html, joules, number, time};
 use super::{OPEN, ROWS, answer_rows, charts, rate, size};
-use crate::repeated;
 use crate::rows::Section;
 use clscope_profile::counters::result::Column;
 use clscope_profile::energy::result::{Class, DeviceEnergy, PartOf};
@@ -359,11 +358,9 @@ fn one_device(page: &mut Html, device: &DeviceEnergy) {
     more(page, device.classes.len());
     let floors = device.floors.iter();
     let floors = floors.map(|f| (format!("idle power {}", f.name), f.joules, Some(f)));
-    let own = device.repetitions.as_ref().filter(|r| r.seconds > 0.0);
-    let repeated = own.map(|r| (repeated::TITLE.to_owned(), Some(r.joules), None));
     let rest = device.parts().into_iter().find(|part| matches!(part.of, PartOf::Rest));
     let rest = rest.map(|part| part.joules);
-    let rows = floors.chain(repeated).chain([("not assigned".to_owned(), rest, None)]);
+    let rows = floors.chain([("not assigned".to_owned(), rest, None)]);
     table(
         page,
         &["Besides kernels", "Joules#", "W#", "Idle#"],

@@ -148,7 +148,6 @@ impl Sums<'_, '_> {
             match part.of {
                 PartOf::Class(_) => {}
                 PartOf::Sum(names) => row("sum", &names.join(" + "), cells)?,
-                PartOf::Repetitions => row("sum", "repetitions", cells)?,
                 PartOf::Floor(floor) => row("floor", floor.name, cells)?,
                 PartOf::Rest => row("unattributed", "unattributed", cells)?,
             }

@@ -15,7 +15,6 @@ pub use speedscope::write as speedscope;
 
 use crate::arguments::command_name;
 use crate::layout;
-use crate::repeated;
 use clscope_analysis::event::{Event, Outcome};
 use clscope_analysis::time::ProcessIndex;
 use clscope_io::text::line;
@@ -228,10 +227,6 @@ fn attribute(
         let joules = part.joules.value;
         let class = match part.of {
             PartOf::Class(class) => class,
-            PartOf::Repetitions => {
-                alone(stacks, repeated::TITLE.to_owned(), joules);
-                continue;
-            }
             PartOf::Sum(names) => {
                 alone(stacks, format!("only as a sum: {}", names.join(" + ")), joules);
                 continue;

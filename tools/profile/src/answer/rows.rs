@@ -331,7 +331,6 @@ fn energy_parts(of: &DeviceEnergy, all: f64) -> Vec<EnergyPart> {
                 continue;
             }
             PartOf::Rest => ("not-assigned", &[][..], None, part.joules),
-            PartOf::Repetitions => continue,
         };
         if let Some(own) = own {
             idle = Some(idle.map_or(own, |sum: Interval| sum.join(own)));
@@ -393,7 +392,7 @@ fn command(d: &Definitions, of: WaitedFor) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::energy::result::{Floor, Group, Repetitions};
+    use crate::energy::result::{Floor, Group};
     use proptest::prelude::*;
 
     proptest! {
@@ -401,7 +400,7 @@ mod tests {
         /// the application.
         #[test]
         fn parts_of_energy_add_up(
-            joules in prop::collection::vec(1.0f64..100.0, 4..=4),
+            joules in prop::collection::vec(1.0f64..100.0, 3..=3),
             at_rest in prop::option::of(0.0f64..1.0),
             is_known in any::<bool>(),
             rest in -5.0f64..20.0,
@@ -441,15 +440,8 @@ mod tests {
                     group(0, &["a"]),
                     group(1, &["to device"]),
                     group(2, &["b", "c"]),
-                    group(3, &["repetitions"]),
                 ],
                 floors: floor.into_iter().collect(),
-                repetitions: Some(Repetitions {
-                    seconds: 1.0,
-                    joules: about(joules[3]),
-                    from: None,
-                    batches_in_window: None,
-                }),
                 unattributed: Some(about(rest)),
                 ..DeviceEnergy::default()
             };

@@ -2,8 +2,8 @@
 //! the fit, and what has to be said of it. Refuses to fit by itself: the analysis does.
 
 use super::activity::PhysicalDevice;
-use super::borrowed::{self, Elsewhere, Lender};
 use super::explained::Explained;
+use super::external::{self, External, Source};
 use super::power::{self, Power};
 use super::readings::Readings;
 use super::result::{self, DeviceEnergy, Energy};
@@ -13,7 +13,7 @@ use crate::interval::Interval;
 use clscope_analysis::Trace;
 use clscope_analysis::energy::{
     self as fit, Activity, AttributionError, ClassId, DriftModel, EstimatedTime, Evidence, HostNs,
-    Pooled, Problem, Series, Span,
+    Pooled, Problem, Response, Series, Span,
 };
 use clscope_sensors::gpu_power::{Choice, Containment};
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,8 +46,8 @@ pub struct Options {
     /// The kernel of which is shown what decides about its joules
     pub explain: Option<String>,
     /// What runs of devices say together where others are compared with this one, by the device's
-    /// identity
-    pub pooled: BTreeMap<String, (Pooled, Evidence)>,
+    /// identity, with what this one says, and the response that was found in it
+    pub pooled: BTreeMap<String, (Pooled, Evidence, Response)>,
 }
 
 /// What a device draws between launches, measured another time.
@@ -73,8 +73,8 @@ const ANOTHER_TIME: f64 = 1.0;
 const DRIFT: usize = 3;
 
 /// Why repetitions of other traces are of no use to a run without joules.
-fn lent_in_vain(lenders: &[Lender]) -> Option<String> {
-    let others = lenders.iter().filter(|lender| !lender.is_own);
+fn unused_without_readings(sources: &[Source]) -> Option<String> {
+    let others = sources.iter().filter(|source| !source.is_own);
     let mut names: Vec<String> = others.map(|l| l.path.display().to_string()).collect();
     names.dedup();
     (!names.is_empty()).then(|| {
@@ -92,15 +92,27 @@ pub struct Ran<'a> {
     pub devices: &'a [PhysicalDevice],
     /// How the time of each class of each device is known; empty where all launches were timed.
     pub times: &'a [Vec<EstimatedTime>],
+    /// When the application ran, and nothing was repeated.
+    pub own: &'a [(HostNs, HostNs)],
+}
+
+/// What a device ran.
+#[derive(Clone, Copy)]
+pub(super) struct RanOn<'a> {
+    pub device: &'a PhysicalDevice,
+    /// How the time of each class is known; empty where all launches were timed.
+    pub times: &'a [EstimatedTime],
+    /// When the application ran, and nothing was repeated; empty: all of the time.
+    pub own: &'a [(HostNs, HostNs)],
 }
 
 /// Energy of a trace, given its readings.
 pub fn energy_of(
     trace: &Trace<'_>,
-    Ran { devices, times }: Ran<'_>,
+    Ran { devices, times, own }: Ran<'_>,
     readings: &Readings,
     recorded: RecordedFormula,
-    elsewhere: &Elsewhere,
+    external: &External,
     options: &Options,
 ) -> Energy {
     let mut out = Energy {
@@ -111,7 +123,7 @@ pub fn energy_of(
     };
     if !readings.have_points() {
         out.absent = Some(recorded::absent(readings));
-        out.notes.extend(lent_in_vain(&elsewhere.lenders));
+        out.notes.extend(unused_without_readings(&external.sources));
         return out;
     }
     let choice = options.gpu_power.or(recorded.choice).unwrap_or_default();
@@ -134,8 +146,8 @@ pub fn energy_of(
                 let rest = unrecorded::without(&power.series, &missing);
                 let told = rest.is_some().then(|| unrecorded::notes(&missing));
                 power.series = rest.unwrap_or(power.series);
-                let ran = (device, estimated);
-                let mut found = measure(trace, ran, &power, readings, elsewhere, options);
+                let ran = RanOn { device, times: estimated, own };
+                let mut found = measure(trace, ran, &power, readings, external, options);
                 found.notes.extend(told.into_iter().flatten());
                 out.devices.push(found);
             }
@@ -158,17 +170,15 @@ pub fn energy_of(
         });
     }
     if out.absent.is_some() {
-        out.notes.extend(lent_in_vain(&elsewhere.lenders));
+        out.notes.extend(unused_without_readings(&external.sources));
     }
-    for lender in elsewhere
-        .lenders
-        .iter()
-        .filter(|l| !l.is_own && !devices.iter().any(|d| d.name == l.device))
+    for source in
+        external.sources.iter().filter(|l| !l.is_own && !devices.iter().any(|d| d.name == l.device))
     {
         out.notes.push(format!(
             "{} is not used: it was measured on {}, and this run used another device",
-            lender.path.display(),
-            lender.device
+            source.path.display(),
+            source.device
         ));
     }
     out.notes.extend(boots(trace, devices));
@@ -232,12 +242,12 @@ type Window = Option<(HostNs, HostNs)>;
 
 /// What ran and what the sensor read in the window, or in the whole run.
 fn inside(
-    (device, estimated): (&PhysicalDevice, &[EstimatedTime]),
+    RanOn { device, times, .. }: RanOn<'_>,
     power: &Power,
     window: Window,
 ) -> (Activity, Series) {
     let activity = |spans: &[Span]| {
-        Activity::new(spans, device.classes.len()).with_times(estimated).with_runs(&device.runs())
+        Activity::new(spans, device.classes.len()).with_times(times).with_runs(&device.runs())
     };
     let Some((from, to)) = window else {
         return (activity(&device.spans), power.series.clone());
@@ -258,7 +268,7 @@ fn inside(
 fn drift(
     result: &fit::Attribution,
     of_all: &Problem<'_>,
-    ran: (&PhysicalDevice, &[EstimatedTime]),
+    ran: RanOn<'_>,
     power: &Power,
     runs: &[(HostNs, HostNs)],
 ) -> Option<fit::Drift> {
@@ -295,10 +305,10 @@ fn iterations(device: &PhysicalDevice, kernel: Option<&String>) -> Vec<HostNs> {
 
 pub(super) fn measure(
     trace: &Trace<'_>,
-    ran @ (device, estimated): (&PhysicalDevice, &[EstimatedTime]),
+    ran @ RanOn { device, times, own }: RanOn<'_>,
     power: &Power,
     readings: &Readings,
-    elsewhere: &Elsewhere,
+    external: &External,
     options: &Options,
 ) -> DeviceEnergy {
     let origin = trace.origin().0;
@@ -309,7 +319,9 @@ pub(super) fn measure(
     // Floors are those of the whole run: a window may hold no idle time.
     let applies = |f: &&KnownFloor| f.device.as_ref().is_none_or(|d| *d == device.name);
     let known = options.floors.iter().find(applies);
-    let whole = Activity::new(&device.spans, device.classes.len()).with_times(estimated);
+    let runs = readings.application.get(&device.host).map_or(&[][..], Vec::as_slice);
+    let pooled = options.pooled.get(&device.identity(trace));
+    let whole = Activity::new(&device.spans, device.classes.len()).with_times(times);
     let of_run = Problem {
         activity: &whole,
         series: &power.series,
@@ -318,10 +330,12 @@ pub(super) fn measure(
         states: &[],
         drift: DriftModel::Polynomial(DRIFT),
         temperature: super::workers::temperature(device, readings),
-        pooled: options.pooled.get(&device.identity(trace)).copied(),
+        pooled: pooled.map(|of| (of.0, of.1)),
+        found: None,
         workers: &[],
         spread: 1.0,
         rest_as_sum: true,
+        own,
         iterations: &[],
     };
     let floors = floors_of(&of_run, power.settle, known);
@@ -335,6 +349,7 @@ pub(super) fn measure(
         floors: &floors.floors,
         states: &floors.states,
         iterations: &iterations,
+        found: pooled.map(|of| of.2).filter(|_| runs.len() < 2),
         ..of_run
     };
     let mut out = rows::unknown(trace, device, power);
@@ -353,9 +368,8 @@ pub(super) fn measure(
             known.watts, known.source
         ));
     }
-    let runs = readings.application.get(&device.host).map_or(&[][..], Vec::as_slice);
     let is_alone = window.is_none()
-        && elsewhere.lenders.is_empty()
+        && external.sources.is_empty()
         && iterations.is_empty()
         && device.replays.is_empty()
         && !device.classes.iter().any(|class| class.repetition);
@@ -387,8 +401,8 @@ pub(super) fn measure(
     }
     let own = !device.replays.is_empty();
     let mut found = super::replayed::repetitions_on(device, power);
-    let from = borrowed::borrow(&mut found, device, &elsewhere.lenders);
-    out.notes.extend(borrowed::unused(device, &elsewhere.lenders, &from));
+    let from = external::use_sources(&mut found, device, &external.sources);
+    out.notes.extend(external::unused(device, &external.sources, &from));
     let per_span = device.launches_per_span();
     let length = |(at, time): (usize, &fit::ClassTime)| {
         time.busy_s / (time.launches * per_span.get(at).copied().unwrap_or(1.0)).max(1.0)
@@ -410,7 +424,7 @@ pub(super) fn measure(
             out.replays = super::replayed::rows(&found, super::replayed::idle(&result));
             super::workers::apart(&mut out, device, &result, &from, window);
             if !found.is_empty() || own {
-                super::workers::not_repeated(&mut out, device, &found, (own, elsewhere));
+                super::workers::not_repeated(&mut out, device, &found, (own, external));
             }
             // Whatever a figure rests on: whose turn it was is not known any better.
             rows::widen_shared(&mut out);
@@ -427,7 +441,7 @@ pub(super) fn measure(
         Err(error) => {
             out.few_readings = matches!(error, AttributionError::TooFewReadings { .. });
             // What was drawn is known, whoever drew it; with repetitions, not by whom.
-            let measured = fit::measured(&activity, &series);
+            let measured = fit::measured(&problem);
             if let Some((joules, seconds)) = measured.filter(|_| device.replays.is_empty()) {
                 out.measured_joules = Some(joules.0);
                 out.seconds = seconds.0;
@@ -486,12 +500,13 @@ fn compare_with_reference(
         states: &[],
         workers: &[],
         pooled: None,
+        found: None,
         ..problem
     };
     let floors = floors_of(&problem, power.settle, known);
     let problem = Problem { floors: &floors.floors, states: &floors.states, ..problem };
     let Ok(result) = fit::attribute(&problem) else { return };
-    out.reference_joules = Some(result.measured.0);
+    out.reference_joules = Some(result.measured.value);
     for (row, of) in out.classes.iter_mut().zip(&result.classes) {
         row.reference_watts = of.watts;
     }

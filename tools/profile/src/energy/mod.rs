@@ -6,8 +6,8 @@ mod absence;
 pub mod activity;
 pub mod around;
 pub mod attribute;
-pub mod borrowed;
 pub mod explained;
+pub mod external;
 mod planes;
 pub mod power;
 pub mod readings;
@@ -136,7 +136,7 @@ fn next(device: &result::DeviceEnergy, command: Option<&str>) -> Option<String> 
             "clscope stat -r 10 -- {command} runs it ten times, because one short run has too few readings"
         ));
     }
-    let is_absent = |r: &&result::Replayed| r.failed.as_deref() == Some(workers::NOT_LENT);
+    let is_absent = |r: &&result::Replayed| r.failed.as_deref() == Some(workers::NOT_IN_WITH);
     let absent = device.replays.iter().filter(is_absent).count();
     if absent > 0 {
         return Some(format!(

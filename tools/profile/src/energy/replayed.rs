@@ -77,7 +77,7 @@ pub struct Found {
     /// Batches that the sensor followed.
     pub repetitions: Vec<Repetition>,
     /// It is another run's.
-    pub borrowed: bool,
+    pub external: bool,
     /// Launches in them.
     launches: u64,
     saved: u64,

@@ -116,8 +116,13 @@ pub struct DeviceEnergy {
     /// Whether that is since too few readings saw the device at work.
     #[serde(skip)]
     pub few_readings: bool,
-    /// Null where no time of it is covered by readings.
+    /// Of the time in which the application ran and nothing was repeated, as far as readings cover
+    /// it; null where they cover none.
     pub measured_joules: Option<f64>,
+    /// Half-width of its interval.
+    #[serde(skip)]
+    pub measured_open: f64,
+    /// That time.
     #[serde(rename = "time_ns", serialize_with = "as_ns")]
     pub seconds: f64,
     pub mean_watts: Option<f64>,
@@ -189,7 +194,6 @@ impl DeviceEnergy {
             let each: Option<Vec<Part<'_>>> =
                 members.map(|c| Some(Part { of: PartOf::Class(c), joules: c.joules? })).collect();
             let of = match each {
-                _ if group.is_repetitions() => PartOf::Repetitions,
                 // The energy model may tell all of a sum apart.
                 Some(each) if !each.is_empty() => {
                     out.extend(each);
@@ -226,11 +230,17 @@ impl DeviceEnergy {
         }
     }
 
-    /// Joules measured, without those of the recorder's repetitions.
+    /// Takes what was measured in the time that figures are of.
+    pub(super) fn set_measured(&mut self, joules: Option<Interval>) {
+        self.measured_joules = joules.map(|joules| joules.value);
+        self.measured_open = joules.map_or(0.0, |joules| joules.half());
+        self.mean_watts = joules.map(|joules| joules.value / self.seconds);
+    }
+
+    /// Joules measured, with their interval.
     pub fn own_joules(&self) -> Option<Interval> {
-        let measured = Interval::exact(self.measured_joules?);
-        let repeated = self.repetitions.as_ref().filter(|repeated| repeated.seconds > 0.0);
-        Some(repeated.map_or(measured, |repeated| measured.minus(repeated.joules).at_least(0.0)))
+        let joules = Interval::around(self.measured_joules?, self.measured_open);
+        Some(joules.at_least(0.0))
     }
 
     /// Where in the run figures are from, behind the name of a device: ` in 10 to 15 s of the run`;
@@ -239,16 +249,10 @@ impl DeviceEnergy {
         self.window.map_or_else(String::new, |window| format!(" in {}", window.in_words()))
     }
 
-    /// Seconds that readings cover, without those of repetitions.
-    pub fn own_seconds(&self) -> f64 {
-        let repeated = self.repetitions.as_ref().filter(|repeated| repeated.from.is_none());
-        self.seconds - repeated.map_or(0.0, |repeated| repeated.seconds)
-    }
-
-    /// Mean power of the application: its joules over the same time, without repetitions.
+    /// Mean power over the same time.
     pub fn own_watts(&self) -> Option<Interval> {
-        let seconds = self.own_seconds();
-        self.own_joules().filter(|_| seconds > 0.0).map(|joules| joules.times(1.0 / seconds))
+        let joules = self.own_joules().filter(|_| self.seconds > 0.0)?;
+        Some(joules.times(1.0 / self.seconds))
     }
 }
 
@@ -314,8 +318,6 @@ pub enum PartOf<'e> {
     Class(&'e Class),
     /// Several of which only the sum is known: their names.
     Sum(&'e [String]),
-    /// What the recorder repeated.
-    Repetitions,
     /// A device at rest.
     Floor(&'e Floor),
     /// What belongs to none of these, or is not known.
@@ -467,16 +469,6 @@ pub struct Group {
     pub idle: Interval,
 }
 
-impl Group {
-    /// What the recorder repeated, which is no part of the application's energy.
-    pub(crate) const REPETITIONS: &'static str = "repetitions";
-
-    /// Whether it is that.
-    pub fn is_repetitions(&self) -> bool {
-        self.names == [Self::REPETITIONS]
-    }
-}
-
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Floor {
@@ -527,34 +519,4 @@ pub struct Response {
 pub struct Drift {
     /// Of the power at the start.
     pub share: Interval,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What the run took and its power are of one time, whether repetitions stand in it or not.
-    #[test]
-    fn power_and_joules_are_of_the_same_time() {
-        let of = |from: Option<&str>, joules: f64| DeviceEnergy {
-            measured_joules: Some(1000.0),
-            seconds: 8.0,
-            mean_watts: Some(125.0),
-            repetitions: Some(Repetitions {
-                seconds: 6.0,
-                joules: Interval::around(joules, 0.1 * joules),
-                from: from.map(str::to_owned),
-                batches_in_window: None,
-            }),
-            ..DeviceEnergy::default()
-        };
-        // What is not known of repetitions is not known of the rest.
-        let within = of(None, 800.0);
-        assert_eq!(within.own_joules(), Some(Interval::around(200.0, 80.0)));
-        assert_eq!(within.own_watts(), Some(Interval::around(100.0, 40.0)));
-        // Those of another time are not in the readings.
-        let of_another = of(Some("t"), 0.0);
-        assert_eq!(of_another.own_watts(), Some(Interval::exact(125.0)));
-        assert_eq!(of_another.own_seconds(), 8.0);
-    }
 }

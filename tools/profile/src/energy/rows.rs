@@ -48,8 +48,7 @@ pub(super) fn fill(
 ) {
     out.seconds = result.covered.0;
     let is_covered = result.covered.0 > 0.0;
-    out.measured_joules = is_covered.then_some(result.measured.0);
-    out.mean_watts = is_covered.then(|| result.measured.0 / result.covered.0);
+    out.set_measured(is_covered.then_some(result.measured));
     out.leave(is_covered.then_some(result.unattributed));
     out.classes = classes(device, problem, result);
     out.groups = result.groups.iter().map(|g| group(device, g)).collect();
@@ -164,7 +163,7 @@ fn floors(result: &Attribution) -> Vec<result::Floor> {
         },
         watts: f.watts,
         idle_seconds: f.idle.0,
-        joules: f.joules(),
+        joules: f.joules,
     });
     floors.collect()
 }
@@ -287,7 +286,6 @@ pub(super) fn within_limit(out: &mut DeviceEnergy, limit: Option<f64>, seen: Opt
         let members = out.classes.iter_mut().filter(|class| class.group == Some(at));
         let mut members: Vec<&mut result::Class> = members.collect();
         let absence = match &members[..] {
-            _ if group.is_repetitions() => None,
             _ if group.watts.value > most => Some(Absence::AboveLimit),
             [class] if group.names.len() == 1 && class.absence.is_some() => class.absence,
             _ => (!is_known(&group.joules)).then_some(Absence::Wide),

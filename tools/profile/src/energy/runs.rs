@@ -2,12 +2,9 @@
 //! that it shows and with what all say of temperature, and figures of all are sums and means of those. Refuses runs whose
 //! kernels are not known one by one: a fit over all of them may know more.
 
-use super::activity::PhysicalDevice;
-use super::attribute::{Floors, KnownFloor, floors_of, narrowed};
+use super::attribute::{Floors, KnownFloor, RanOn, floors_of, narrowed};
 use super::power::Power;
-use clscope_analysis::energy::{
-    self as fit, Activity, Attribution, EstimatedTime, HostNs, Problem, Series, Span,
-};
+use clscope_analysis::energy::{self as fit, Activity, Attribution, HostNs, Problem, Series, Span};
 
 /// One run.
 struct Run<'a> {
@@ -35,7 +32,7 @@ impl Run<'_> {
 /// and floors are replaced by those of each run.
 pub(super) fn attribute(
     of_all: &Problem<'_>,
-    (device, estimated): (&PhysicalDevice, &[EstimatedTime]),
+    RanOn { device, times, .. }: RanOn<'_>,
     power: &Power,
     runs: &[(HostNs, HostNs)],
     known: Option<&KnownFloor>,
@@ -53,7 +50,7 @@ pub(super) fn attribute(
             let inside = |span: &&Span| from <= span.start && span.start < to;
             let spans: Vec<Span> = device.spans.iter().filter(inside).copied().collect();
             let activity = Activity::new(&spans, device.classes.len())
-                .with_times(estimated)
+                .with_times(times)
                 .with_runs(&device.runs());
             let series = narrowed(&power.series, from, to);
             let inside = |of: &(HostNs, f64)| from <= of.0 && of.0 < to;
@@ -78,9 +75,9 @@ pub(super) fn attribute(
 
 #[cfg(test)]
 mod tests {
-    use super::super::activity::{Class, Kind};
+    use super::super::activity::{Class, Kind, PhysicalDevice};
     use super::super::attribute::{Options, measure};
-    use super::super::borrowed::Elsewhere;
+    use super::super::external::External;
     use super::super::readings::Readings;
     use super::super::result::DeviceEnergy;
     use super::*;
@@ -135,10 +132,10 @@ mod tests {
         };
         measure(
             &Trace::open(Vec::new()),
-            (&device, &[]),
+            RanOn { device: &device, times: &[], own: &[] },
             &power,
             &readings,
-            &Elsewhere::default(),
+            &External::default(),
             &Options::default(),
         )
     }

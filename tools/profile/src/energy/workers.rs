@@ -3,11 +3,11 @@
 //! fit: the analysis does.
 
 use super::activity::PhysicalDevice;
-use super::borrowed::Elsewhere;
+use super::external::External;
 use super::power;
 use super::readings::{Readings, Sensor};
 use super::replayed::Found;
-use super::result::{Class, DeviceEnergy, Group, Repetitions, Replayed};
+use super::result::{Class, DeviceEnergy, Repetitions, Replayed};
 use super::shapes::Shape;
 use crate::interval::Interval;
 use clscope_analysis::energy::{Attribution, ClassId, HostNs, Worker};
@@ -101,7 +101,7 @@ pub(super) fn workers(
                 continue;
             }
             let (joules, seconds) = of.of_launches();
-            // What was measured elsewhere has its own rest beside it, at its own temperature.
+            // What was measured apart from the run has its own rest beside it, at its own temperature.
             let (joules, idle) = match of.idle {
                 Some(watts) => (joules - watts * seconds, 0.0),
                 None => (joules, seconds),
@@ -140,7 +140,7 @@ pub(super) fn apart(
     let is_own =
         |class: ClassId| device.classes.get(class.0 as usize).is_some_and(|c| !c.repetition);
     let (mut groups, mut places) = (Vec::new(), Vec::new());
-    let (mut seconds, mut joules, mut idle) = (0.0, Interval::exact(0.0), 0.0);
+    let (mut seconds, mut joules) = (0.0, Interval::exact(0.0));
     for (of, group) in result.groups.iter().zip(std::mem::take(&mut out.groups)) {
         if of.classes.iter().any(|class| is_own(*class)) {
             places.push(Some(groups.len()));
@@ -149,7 +149,6 @@ pub(super) fn apart(
             places.push(None);
             seconds += of.busy.0;
             joules = joules.plus(of.joules);
-            idle += of.idle.value;
         }
     }
     for class in &mut out.classes {
@@ -157,16 +156,6 @@ pub(super) fn apart(
     }
     out.groups = groups;
     out.classes.truncate(device.classes.iter().filter(|c| !c.repetition).count());
-    if seconds > 0.0 {
-        out.groups.push(Group {
-            names: vec![Group::REPETITIONS.to_owned()],
-            busy_seconds: seconds,
-            busy_open: 0.0,
-            joules,
-            watts: joules.times(1.0 / seconds),
-            idle: Interval::exact(idle),
-        });
-    }
     if seconds > 0.0 || !from.is_empty() {
         let from = from.iter().map(|path| path.display().to_string()).reduce(|a, b| a + ", " + &b);
         let batches_in_window = window.map(|part| batches_in(device, part));
@@ -184,10 +173,10 @@ fn batches_in(device: &PhysicalDevice, (from, to): (HostNs, HostNs)) -> usize {
 /// repeated.
 pub const MATTERS: f64 = 0.02;
 
-/// Why a class was not repeated: here, and in a trace that was to lend repetitions.
+/// Why a class was not repeated: here, and in traces of `--with`.
 pub(super) const NO_TURN: &str = "the time for repetitions ran out before it";
 pub(super) const ONCE: &str = "launched once, and only what is launched again is repeated";
-pub(super) const NOT_LENT: &str = "no trace of --with has it";
+pub(super) const NOT_IN_WITH: &str = "no trace of --with has it";
 pub(super) const NOT_MEASURED: &str =
     "`clscope replay` measures kernels, and reads and writes of buffers";
 
@@ -207,21 +196,21 @@ pub fn not_repeated(
     out: &mut DeviceEnergy,
     device: &PhysicalDevice,
     found: &[Found],
-    (own, elsewhere): (bool, &Elsewhere),
+    (own, external): (bool, &External),
 ) {
-    let measured_here = elsewhere.lenders.iter().any(|lender| lender.is_own);
+    let measured_here = external.sources.iter().any(|source| source.is_own);
     for (class, of) in out.classes.iter().zip(0..) {
         let shapes = device.shapes.iter().filter(|((class, _), _)| class.0 == of);
         let tried = shapes.clone().any(|((_, shape), _)| found.iter().any(|f| f.shape == *shape));
         let names = shapes.clone().map(|((_, shape), _)| shape.name.as_str());
         let known =
-            names.into_iter().find_map(|name| elsewhere.unmeasured.get(name).map(String::as_str));
+            names.into_iter().find_map(|name| external.unmeasured.get(name).map(String::as_str));
         let why = match own {
             _ if known.is_some() => known.unwrap_or_default(),
             true if shapes.map(|(_, tally)| tally.launches).max() == Some(1) => ONCE,
             true => NO_TURN,
             false if measured_here => NOT_MEASURED,
-            false => NOT_LENT,
+            false => NOT_IN_WITH,
         };
         if matters(class, &out.classes) && !class.is_precise() && !tried {
             out.replays.push(Replayed {

@@ -14,7 +14,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Name and version of this schema.
-pub const SCHEMA: &str = "clscope-report/8";
+pub const SCHEMA: &str = "clscope-report/9";
 
 /// The whole report.
 #[derive(Debug, Serialize, schemars::JsonSchema)]

@@ -65,16 +65,10 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
     if let Some(joules) = d.measured_joules {
         let mean = dash(d.mean_watts.map(|w| si(w, "W")));
         let (joules, seconds) = (si(joules, "J"), time(d.seconds * 1e9));
-        let own = d.own_joules().filter(|own| Some(own.value) != d.measured_joules);
         let part = d.in_window();
-        let own =
-            own.map_or_else(String::new, |j| format!("; {} without repetitions", in_joules(&j)));
         let at = d.temperature.map_or_else(String::new, |t| format!(", at {}", t.range()));
-        let _ = writeln!(
-            out,
-            "\nEnergy of {}{part}: {joules} in {seconds}, {mean} mean{at}{own}",
-            d.device
-        );
+        let _ =
+            writeln!(out, "\nEnergy of {}{part}: {joules} in {seconds}, {mean} mean{at}", d.device);
     } else {
         let _ = writeln!(out, "\nEnergy of {}{}: not known", d.device, d.in_window());
     }

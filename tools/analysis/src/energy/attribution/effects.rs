@@ -66,7 +66,7 @@ pub(super) fn effects(
     let (n, m) = (rows.rows.len(), workers.len());
     let none = || vec![0.0; n + m];
     let mut out = Vec::new();
-    // Moments of readings; workers that measured elsewhere have none.
+    // Moments of readings; workers behind the run have none.
     let moments = rows.rows.iter().map(|row| Some(row.to));
     let moments: Vec<Option<f64>> =
         moments.chain(workers.iter().map(|w| w.at.map(|at| activity.seconds(at)))).collect();
@@ -99,7 +99,7 @@ pub(super) fn effects(
         let (least, most) =
             of_rows().fold((mean, mean), |(least, most), at| (at.min(least), at.max(most)));
         warmth = Some(([mean, least, most], [out.len(), out.len() + 1]));
-        // What was measured elsewhere is taken for as warm as the run.
+        // What was measured behind the run is taken for as warm as the run.
         let warmer = |at: &Option<f64>| at.map_or(mean, &degrees) - REFERENCE_C;
         let warmer: Vec<f64> = moments.iter().map(warmer).collect();
         let [beta, alpha] = DEGREE;

@@ -2,7 +2,8 @@
 //! iterations, each with its interval. Refuses to fit.
 
 use super::{
-    AIM, DEGREE, Drift, Fitted, Floor, NOTICED, PRECISE, Problem, WHOLE_DEGREES, WIDEST, common,
+    AIM, DEGREE, Drift, Effect, Fitted, Floor, NOTICED, PRECISE, Problem, WHOLE_DEGREES, WIDEST,
+    common, own_shares,
 };
 use crate::energy::compare;
 use crate::energy::mixed::Contrast;
@@ -11,9 +12,9 @@ use crate::energy::report::{
     Unknown,
 };
 use crate::energy::response::Response;
-use crate::energy::sensor::{Row, RowKind, Rows};
+use crate::energy::sensor::{RowKind, Rows};
 use crate::energy::sums::known_sums;
-use crate::energy::units::{ClassId, Joules, Seconds, Watts};
+use crate::energy::units::{ClassId, Seconds, Watts};
 use crate::interval::Interval;
 use crate::quantile::NORMAL_95;
 use std::collections::BTreeMap;
@@ -57,19 +58,50 @@ struct Rest {
     read: f64,
 }
 
-/// What the fitted model says of each class with a column, of each state while nothing runs, of all
-/// readings as far as anything ran, and the joules of classes that are in no reading, or in two: a
-/// sensor has yet to show what ran last.
-fn parts(of: &Fitted, states: usize, devices: usize) -> (Vec<Part>, Vec<Rest>, Part, f64) {
+/// What the fitted model says of what was read.
+struct Parts {
+    /// Of each class with a column.
+    classes: Vec<Part>,
+    /// Whether a class ran in the application's own time.
+    is_own: Vec<bool>,
+    /// Of each state while nothing runs: all of that time, and the application's own.
+    rests: Vec<[Rest; 2]>,
+    /// Of the application's own time, as far as anything ran.
+    at_work: Part,
+    /// Joules of classes that are in no reading, or in two: a sensor has yet to show what ran last.
+    unseen: f64,
+    /// What was read in the application's own time, joules, and in how many seconds.
+    measured: Interval,
+    covered: f64,
+    /// Half-width of the interval of what readings of that time err by.
+    noise: f64,
+}
+
+fn parts(problem: &Problem<'_>, of: &Fitted) -> Parts {
+    let (states, devices) = (problem.floors.len(), problem.activity.devices);
+    let own = own_shares(problem, &of.rows, &of.response);
+    let mean_own = |class: &usize| {
+        let ran = |i: usize| of.rows.rows[i].covers * of.columns.classes.row(i)[*class];
+        let all: f64 = (0..own.len()).map(ran).sum();
+        (0..own.len()).map(|i| own[i] * ran(i)).sum::<f64>() / all
+    };
+    let is_own: Vec<bool> = of.present.iter().map(|class| mean_own(class) >= 0.5).collect();
+    let (mut measured, mut covered, mut edges, mut noise) = (0.0, 0.0, 0.0f64, 0.0f64);
     let model = &of.model;
     let width = model.kernel(of.present.len());
     let mut classes = vec![Part::new(width); of.present.len()];
     let mut at_work = Part::new(width);
-    let mut floors = vec![Rest { part: Part::new(width), ..Rest::default() }; states];
+    let rest = Rest { part: Part::new(width), ..Rest::default() };
+    let mut rests = vec![[rest.clone(), rest]; states];
     for (i, row) in of.rows.rows.iter().enumerate() {
         let (shares, in_state) = (of.columns.classes.row(i), of.columns.state_row(i));
         let busy: f64 = shares.iter().sum();
         let crowd = if devices > 1 { busy.max(1.0) } else { 1.0 };
+        let at_rest: f64 = in_state.iter().enumerate().map(|(s, n)| n * model.value(s)).sum();
+        let share = |effect: &Effect, e: usize| model.value(model.share(e)) * effect.idle[i];
+        let effects = || of.effects.iter().enumerate();
+        let at_rest = at_rest * (1.0 + effects().map(|(e, of)| share(of, e)).sum::<f64>());
+        let (mut ran_own, mut joules_own, mut joules_all) = (0.0, 0.0, 0.0);
         let stand = |part: &mut Part, state: usize, seconds: f64| {
             part.idle[state] += seconds;
             let joules = seconds * model.value(state);
@@ -86,7 +118,16 @@ fn parts(of: &Fitted, states: usize, devices: usize) -> (Vec<Part>, Vec<Rest>, P
                 stand(part, state, ran / crowd * share);
             }
             let joules = ran * model.value(model.kernel(k));
-            for (part, share) in [(part, 1.0), (&mut at_work, busy.min(1.0))] {
+            let share =
+                |effect: &Effect, e: usize| model.value(model.share(e)) * effect.launches[i];
+            let above = joules * (1.0 + effects().map(|(e, of)| share(of, e)).sum::<f64>());
+            joules_all += above + ran / crowd * at_rest;
+            if is_own[k] {
+                ran_own += ran / crowd;
+                joules_own += above + ran / crowd * at_rest;
+            }
+            let shown = if is_own[k] { busy.min(1.0) } else { 0.0 };
+            for (part, share) in [(part, 1.0), (&mut at_work, shown)] {
                 part.above[model.kernel(k)] += share * ran;
                 for (e, effect) in of.effects.iter().enumerate() {
                     part.above[model.share(e)] += share * joules * effect.launches[i];
@@ -95,14 +136,27 @@ fn parts(of: &Fitted, states: usize, devices: usize) -> (Vec<Part>, Vec<Rest>, P
         }
         let idle = row.covers * (1.0 - busy).max(0.0);
         for (state, share) in in_state.iter().enumerate() {
-            stand(&mut at_work, state, row.covers * share * busy.min(1.0));
+            stand(&mut at_work, state, share * ran_own.min(row.covers));
         }
-        for (state, floor) in floors.iter_mut().enumerate() {
-            let seconds = idle * in_state[state];
-            floor.seconds += seconds;
-            floor.read += of.residual(i) * seconds;
-            stand(&mut floor.part, state, seconds);
+        let idle_own = (own[i] * row.covers - ran_own).clamp(0.0, idle);
+        for (state, [all, own]) in rests.iter_mut().enumerate() {
+            for (rest, idle) in [(all, idle), (own, idle_own)] {
+                let seconds = idle * in_state[state];
+                rest.seconds += seconds;
+                rest.read += of.residual(i) * seconds;
+                stand(&mut rest.part, state, seconds);
+            }
         }
+        // Of a reading that is of the application's time in part, the part that the model says.
+        (joules_own, joules_all) = (joules_own + idle_own * at_rest, joules_all + idle * at_rest);
+        let part = match joules_all {
+            all if all > 0.0 => (joules_own / all).clamp(0.0, 1.0),
+            _ => own[i],
+        };
+        let joules = row.mean * row.covers;
+        (measured, covered) = (measured + part * joules, covered + own[i] * row.covers);
+        noise += (part * of.residual(i) * row.covers).powi(2);
+        edges += (4.0 * part * (1.0 - part) * of.residual(i) * row.covers).powi(2);
     }
     // Samples of a moment see shares that a lag has blurred: of all of the time that they cover the
     // spans know more, and of its length the estimate does. Energy above idle is that of launches,
@@ -118,21 +172,27 @@ fn parts(of: &Fitted, states: usize, devices: usize) -> (Vec<Part>, Vec<Rest>, P
             unseen += (placed - ran).abs() * model.value(model.kernel(k));
         }
     }
-    let all: f64 = floors.iter().map(|floor| floor.seconds).sum();
-    let factor = (of.rows.covered() - of.busy.iter().sum::<f64>()) / all;
-    if devices == 1 && factor.is_finite() && factor > 0.0 {
-        for floor in &mut floors {
-            scale(&mut floor.part.idle, factor);
-            (floor.seconds, floor.read) = (floor.seconds * factor, floor.read * factor);
+    for (which, covered) in [of.rows.covered(), covered].into_iter().enumerate() {
+        let all: f64 = rests.iter().map(|rest| rest[which].seconds).sum();
+        let ran = (0..of.present.len()).filter(|&k| which == 0 || is_own[k]);
+        let factor = (covered - ran.map(|k| of.busy[of.present[k]]).sum::<f64>()) / all;
+        if devices == 1 && factor.is_finite() && factor > 0.0 {
+            for rest in rests.iter_mut().map(|rest| &mut rest[which]) {
+                scale(&mut rest.part.idle, factor);
+                (rest.seconds, rest.read) = (rest.seconds * factor, rest.read * factor);
+            }
         }
     }
-    (classes, floors, at_work, unseen)
+    let measured = Interval::symmetric(measured, NORMAL_95 * edges.sqrt());
+    let noise = NORMAL_95 * noise.sqrt();
+    Parts { classes, is_own, rests, at_work, unseen, measured, covered, noise }
 }
 
 pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attribution {
     let (activity, model) = (problem.activity, &of.model);
     let states = problem.floors.len();
-    let (parts, at_rest, at_work, unseen) = parts(of, states, activity.devices);
+    let Parts { classes: parts, is_own, rests, at_work, unseen, measured, covered, noise } =
+        self::parts(problem, of);
     let all: Vec<Contrast> = parts.iter().map(Part::all).collect();
     let above = |k: usize| sparse(parts[k].above.iter().copied());
     let idle = |k: usize| sparse(parts[k].idle.iter().copied());
@@ -193,18 +253,22 @@ pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attributi
         let joules = opened(joules, &[k]);
         joules.is_known_to(WIDEST).then_some((joules, load))
     };
-    let is_wide = |k: &usize| !energies[*k].is_known_to(WIDEST);
-    let wide: Vec<usize> = (0..of.present.len()).filter(is_wide).collect();
-    let values: Vec<f64> = energies.iter().map(|joules| joules.value).collect();
+    // What the recorder ran itself is in no sum of the application's.
+    let own: Vec<usize> = (0..of.present.len()).filter(|&k| is_own[k]).collect();
+    let is_wide = |at: &usize| !energies[own[*at]].is_known_to(WIDEST);
+    let wide: Vec<usize> = (0..own.len()).filter(is_wide).collect();
+    let values: Vec<f64> = own.iter().map(|&k| energies[k].value).collect();
     let rest = if problem.rest_as_sum { WIDEST } else { 0.0 };
     let mut covariances = model.covariances(&all);
     open.iter().enumerate().for_each(|(k, open)| covariances[(k, k)] += (open / NORMAL_95).powi(2));
-    let mut groups = known_sums(&values, &covariances, &wide, rest);
+    let covariances = covariances.select_rows(&own).select_columns(&own);
+    let sums = known_sums(&values, &covariances, &wide, rest).into_iter();
+    let mut groups: Vec<Vec<usize>> =
+        sums.map(|set| set.into_iter().map(|at| own[at]).collect()).collect();
     let alone = (0..of.present.len()).filter(|k| !groups.iter().any(|set| set.contains(k)));
     let alone: Vec<Vec<usize>> = alone.map(|k| vec![k]).collect();
     groups.extend(alone);
     groups.sort_unstable();
-    let (measured, covered) = (of.rows.total(), of.rows.covered());
     let rows_of_groups: Vec<GroupEnergy> = groups
         .iter()
         .map(|group| {
@@ -222,14 +286,15 @@ pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attributi
             }
         })
         .collect();
-    let floors: Vec<FloorEnergy> = at_rest
+    let joules_at_rest = |rest: &Rest| {
+        model.contrast(&sparse(rest.part.idle.iter().copied()), true).moved(rest.read)
+    };
+    let floors: Vec<FloorEnergy> = rests
         .iter()
         .enumerate()
-        .map(|(state, rest)| {
-            let of_rest = sparse(rest.part.idle.iter().copied());
-            let was_seen = rest.seconds > 0.0;
-            let watts = match was_seen {
-                true => model.contrast(&of_rest, true).moved(rest.read).times(1.0 / rest.seconds),
+        .map(|(state, [all, own])| {
+            let watts = match all.seconds > 0.0 {
+                true => joules_at_rest(all).times(1.0 / all.seconds),
                 false => model.contrast(&[(state, 1.0)], true),
             };
             let is_fixed = problem.floors[state] != Floor::Fitted;
@@ -238,16 +303,22 @@ pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attributi
             FloorEnergy {
                 state,
                 watts: is_known.then_some(watts),
-                idle: Seconds(rest.seconds),
-                load: if was_seen { model.load(&of_rest) } else { [0.0; 2] },
+                idle: Seconds(own.seconds),
+                joules: is_known.then(|| joules_at_rest(own)),
+                load: model.load(&sparse(own.part.idle.iter().copied())),
             }
         })
         .collect();
     let floor_open = floors.iter().any(|floor| floor.watts.is_none());
     // What was read at rest is no part of what a model may err in.
-    let whole = if floor_open { sum(all.iter().cloned()) } else { at_work.all() };
-    let assigned: f64 = rows_of_groups.iter().map(|group| group.joules.value).sum::<f64>()
-        + floors.iter().filter_map(|floor| Some(floor.joules()?.value)).sum::<f64>();
+    let of_own = || own.iter().map(|&k| all[k].clone());
+    let whole = if floor_open { sum(of_own()) } else { at_work.all() };
+    let is_of_own = |group: &&GroupEnergy| {
+        group.classes.iter().all(|class| own.iter().any(|&k| of.present[k] == class.index()))
+    };
+    let assigned: f64 =
+        rows_of_groups.iter().filter(is_of_own).map(|group| group.joules.value).sum::<f64>()
+            + floors.iter().filter_map(|floor| Some(floor.joules?.value)).sum::<f64>();
     let classes = (0..activity.classes())
         .map(|class| {
             let k = of.present.iter().position(|of| *of == class);
@@ -299,9 +370,6 @@ pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attributi
         .collect();
     let residuals: Vec<f64> = (0..of.rows.rows.len()).map(|i| of.residual(i)).collect();
     let power: f64 = residuals.iter().map(|e| e * e).sum();
-    let squares = |(e, row): (&f64, &Row)| (e * row.covers).powi(2);
-    let noise: f64 = residuals.iter().zip(&of.rows.rows).map(squares).sum();
-    let noise = NORMAL_95 * noise.sqrt();
     let lagged: f64 = residuals.windows(2).map(|pair| pair[0] * pair[1]).sum();
     let assembly = Assembly { problem, rows: &of.rows, response: of.response };
     Attribution {
@@ -309,10 +377,10 @@ pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attributi
         gaps: assembly.gaps(&floors),
         groups: rows_of_groups,
         floors,
-        measured: Joules(measured),
+        measured,
         covered: Seconds(covered),
         unattributed: Interval::symmetric(
-            measured - assigned,
+            measured.value - assigned,
             model.contrast(&whole, false).half().hypot(unseen).hypot(noise),
         ),
         response: of.response,
@@ -378,20 +446,23 @@ impl Assembly<'_> {
             true => gaps,
             false => common(&gaps, &activity.runs),
         };
+        let own = self.problem.own.iter();
+        let own: Vec<_> = own.map(|of| (activity.seconds(of.0), activity.seconds(of.1))).collect();
+        let gaps = if own.is_empty() { gaps } else { common(&gaps, &own) };
         let gaps = common(&gaps, &self.rows.coverage());
         let length = |of: &[(f64, f64)]| of.iter().map(|(from, to)| to - from).sum::<f64>();
         let seconds = length(&gaps);
-        let mut elsewhere = 0.0;
+        let mut others = 0.0;
         let mut joules = Some(Interval::exact(0.0));
         // State 0 is where the device was at none of the others.
         for floor in floors.iter().rev() {
             let spans = self.problem.states.iter().filter(|span| span.state == floor.state);
             let spans = spans.map(|s| (activity.seconds(s.start), activity.seconds(s.end)));
             let here = match floor.state {
-                0 => (seconds - elsewhere).max(0.0),
+                0 => (seconds - others).max(0.0),
                 _ => length(&common(&gaps, &spans.collect::<Vec<_>>())),
             };
-            elsewhere += here;
+            others += here;
             if here > 0.0 {
                 joules = joules.zip(floor.watts).map(|(sum, watts)| sum.join(watts.times(here)));
             }

@@ -9,6 +9,18 @@ use proptest::prelude::*;
 
 const MS: i64 = 1_000_000;
 
+/// A device all of whose launches were timed; the application ran when nothing was repeated.
+fn timed(device: &PhysicalDevice) -> RanOn<'_> {
+    let is_repeated = |span: &&Span| device.classes[span.class.0 as usize].repetition;
+    let mut own = vec![(HostNs(i64::MIN / 4), HostNs(i64::MAX / 4))];
+    for span in device.spans.iter().filter(is_repeated) {
+        let last = own.last_mut().unwrap();
+        let end = std::mem::replace(&mut last.1, span.start);
+        own.push((span.end, end));
+    }
+    RanOn { device, times: &[], own: own.leak() }
+}
+
 fn repetition(start: HostNs, end: HostNs) -> Span {
     let (class, device) = (ClassId(1), DeviceIndex(0));
     Span { class, device, start, end, timing: Timing::Timed }
@@ -103,10 +115,10 @@ fn launches_that_were_only_tried_are_no_part_of_the_applications_energy() {
     let trace = Trace::open(Vec::new());
     let out = measure(
         &trace,
-        (&device, &[]),
+        timed(&device),
         &power,
         &Readings::default(),
-        &Elsewhere::default(),
+        &External::default(),
         &Options::default(),
     );
     assert_eq!(out.failed, None);
@@ -124,6 +136,27 @@ fn launches_that_were_only_tried_are_no_part_of_the_applications_energy() {
     assert!((repeated.joules.value / truth - 1.0).abs() < 0.05, "{:?} {truth}", repeated.joules);
     let rest = out.unattributed_joules.unwrap() / out.measured_joules.unwrap();
     assert!(rest.abs() < 0.01, "{rest}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(8))]
+    /// Joules and watts of a run are of the time in which the application ran and was not held,
+    /// whatever the device did at other times.
+    #[test]
+    fn joules_of_a_run_are_of_its_own_time(behind in 0i64..900) {
+        let (device, power) = repeated();
+        let own = [(HostNs(0), HostNs((6_000 + behind) * MS))];
+        let ran = RanOn { own: &own, ..timed(&device) };
+        let (readings, external) = (Readings::default(), External::default());
+        let trace = Trace::open(Vec::new());
+        let out = measure(&trace, ran, &power, &readings, &external, &Options::default());
+        let seconds = 6.0 + behind as f64 * 1e-3;
+        let truth = 30.0 * seconds + 170.0 * 2.4;
+        let joules = out.own_joules().unwrap();
+        // A reading, of 10 ms, at either end.
+        prop_assert!((out.seconds - seconds).abs() < 0.02, "{}", out.seconds);
+        prop_assert!((joules.value - truth).abs() < 6.0, "{joules:?}, not {truth}");
+    }
 }
 
 #[test]
@@ -145,10 +178,10 @@ fn what_was_drawn_is_known_where_nobodys_part_is() {
     let trace = Trace::open(Vec::new());
     let out = measure(
         &trace,
-        (&device, &[]),
+        timed(&device),
         &power,
         &Readings::default(),
-        &Elsewhere::default(),
+        &External::default(),
         &Options::default(),
     );
     assert!(out.few_readings && out.classes.is_empty(), "{:?}", out.failed);
@@ -184,10 +217,10 @@ fn paced(between: f64, outside: f64) -> DeviceEnergy {
     let power = Power::of_series(series, ResponseModel::lagged_samples(0.01), 0.01, 0.06);
     measure(
         &Trace::open(Vec::new()),
-        (&device, &[]),
+        timed(&device),
         &power,
         &Readings::default(),
-        &Elsewhere::default(),
+        &External::default(),
         &Options::default(),
     )
 }
@@ -237,10 +270,10 @@ fn in_a_window_its_own_batches_are_told() {
         let options = Options { energy_window, ..Options::default() };
         measure(
             &trace,
-            (&device, &[]),
+            timed(&device),
             &power,
             &Readings::default(),
-            &Elsewhere::default(),
+            &External::default(),
             &options,
         )
     };
@@ -280,10 +313,10 @@ fn what_differs_from_run_to_run_is_no_drift() {
         let trace = Trace::open(Vec::new());
         let out = measure(
             &trace,
-            (&device, &[]),
+            timed(&device),
             &power,
             &readings,
-            &Elsewhere::default(),
+            &External::default(),
             &Options::default(),
         );
         assert_eq!(out.failed, None);
@@ -301,7 +334,7 @@ fn iterations_with_repetitions_between_and_windows_beside_the_run_are_refused() 
     let (mut device, power) = repeated();
     let trace = Trace::open(Vec::new());
     let of = |device: &PhysicalDevice, options: &Options| {
-        measure(&trace, (device, &[]), &power, &Readings::default(), &Elsewhere::default(), options)
+        measure(&trace, timed(device), &power, &Readings::default(), &External::default(), options)
     };
     let iterations = Options { iteration_kernel: Some("k".into()), ..Options::default() };
     let out = of(&device, &iterations);
@@ -321,10 +354,10 @@ fn what_workers_measured_does_not_settle_whose_turn_it_was() {
     let figures = |device: &PhysicalDevice| {
         let out = measure(
             &trace,
-            (device, &[]),
+            timed(device),
             &power,
             &Readings::default(),
-            &Elsewhere::default(),
+            &External::default(),
             &Options::default(),
         );
         assert_eq!(out.failed, None);
@@ -353,10 +386,10 @@ fn figures_above_the_limit_of_the_device_are_not_known() {
         power.limit = limit;
         measure(
             &trace,
-            (&device, &[]),
+            timed(&device),
             &power,
             &Readings::default(),
-            &Elsewhere::default(),
+            &External::default(),
             &Options::default(),
         )
     };
@@ -494,10 +527,10 @@ fn without_a_limit_figures_far_above_what_the_sensor_saw_are_not_known() {
     let trace = Trace::open(Vec::new());
     let free = measure(
         &trace,
-        (&device, &[]),
+        timed(&device),
         &power,
         &Readings::default(),
-        &Elsewhere::default(),
+        &External::default(),
         &Options::default(),
     );
     let watts = free.classes[0].watts.expect("200 W");
@@ -518,10 +551,10 @@ fn what_is_not_known_at_all_has_no_figure_anywhere() {
     let trace = Trace::open(Vec::new());
     let mut out = measure(
         &trace,
-        (&device, &[]),
+        timed(&device),
         &power,
         &Readings::default(),
-        &Elsewhere::default(),
+        &External::default(),
         &Options::default(),
     );
     assert!(out.classes[0].joules.is_some() && out.classes[0].absence.is_none());
@@ -572,10 +605,10 @@ fn repetitions_of_other_arguments_make_no_row_worse() {
     let measured = |device: &PhysicalDevice| {
         measure(
             &trace,
-            (device, &[]),
+            timed(device),
             &power,
             &Readings::default(),
-            &Elsewhere::default(),
+            &External::default(),
             &Options::default(),
         )
     };
@@ -595,7 +628,7 @@ fn windows_alone_are_predicted_by_the_fit() {
     let (device, power) = repeated();
     let options = Options { explain: Some("k".into()), ..Options::default() };
     let (trace, readings) = (Trace::open(Vec::new()), Readings::default());
-    let out = measure(&trace, (&device, &[]), &power, &readings, &Elsewhere::default(), &options);
+    let out = measure(&trace, timed(&device), &power, &readings, &External::default(), &options);
     let explained = out.explained.unwrap();
     assert_eq!(explained.windows.len(), 16);
     for window in explained.windows {

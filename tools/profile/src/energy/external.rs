@@ -1,6 +1,6 @@
 //! Owns repetitions that were no part of the run: of captured launches, measured when it had ended
-//! (`clscope replay`), and of other runs (`report --with`). Refuses to lend across devices, and to
-//! lend idle power: a launch is lent by what it adds to the power at rest beside it.
+//! (`clscope replay`), and of other runs (`report --with`). Refuses those of another device, and
+//! their idle power: of a launch only its energy above idle is used.
 
 use super::activity::PhysicalDevice;
 use super::attribute::Options;
@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// What is known of one device apart from the run.
-pub struct Lender {
+pub struct Source {
     /// The trace.
     pub path: PathBuf,
     /// The device's name.
@@ -32,37 +32,37 @@ pub struct Lender {
 
 /// What is known apart from a run.
 #[derive(Default)]
-pub struct Elsewhere {
+pub struct External {
     /// What was repeated, the run's own captured launches first.
-    pub lenders: Vec<Lender>,
+    pub sources: Vec<Source>,
     /// Why captured launches of the run have no joules, by the names of their kernels.
     pub unmeasured: BTreeMap<String, String>,
 }
 
-impl Elsewhere {
+impl External {
     /// Of these traces, and of those that the caller named beside them.
     ///
     /// # Errors
     /// If one of the latter is no trace, or nothing was repeated in it.
-    pub fn of(
+    pub fn collect(
         files: &TraceFiles,
         trace: &Trace<'_>,
         devices: &[PhysicalDevice],
         of: &profile::Options,
     ) -> Result<Self, ReadingsError> {
-        let mut lenders = measured(files, trace, devices);
+        let mut sources = measured(files, trace, devices);
         for path in &of.energy.with {
-            lenders.extend(self::lenders(path, of)?);
+            sources.extend(read_sources(path, of)?);
         }
-        Ok(Self { lenders, unmeasured: unmeasured(files, trace) })
+        Ok(Self { sources, unmeasured: unmeasured(files, trace) })
     }
 }
 
-/// Everything that a trace can lend, attributed as the borrower's is.
+/// What was repeated in another trace, attributed as this run is.
 ///
 /// # Errors
 /// If it is no trace, or nothing was repeated in it.
-pub fn lenders(path: &Path, of: &profile::Options) -> Result<Vec<Lender>, ReadingsError> {
+pub fn read_sources(path: &Path, of: &profile::Options) -> Result<Vec<Source>, ReadingsError> {
     let profile = Profile::open(&[path.to_owned()])
         .map_err(|source| ReadingsError::With { path: path.to_owned(), source })?;
     let energy = Options {
@@ -71,7 +71,7 @@ pub fn lenders(path: &Path, of: &profile::Options) -> Result<Vec<Lender>, Readin
         readings: of.energy.readings.clone(),
         ..Options::default()
     };
-    // The borrower's names, so that equal kernels have equal ones.
+    // This run's names, so that equal kernels have equal ones.
     let (form, names) = (of.form, of.names.clone());
     let view =
         profile.view(profile::Options { by: of.by, energy, form, names, ..Default::default() });
@@ -84,17 +84,18 @@ pub fn lenders(path: &Path, of: &profile::Options) -> Result<Vec<Lender>, Readin
             continue;
         };
         let floor = known.devices.iter().find(|d| d.members == device.members).and_then(floor);
-        let lent = |mut found: Found| {
+        let with_idle = |mut found: Found| {
             for of in &mut found.repetitions {
                 (of.idle, of.at) = (floor, None);
             }
             found
         };
         let found = replayed::repetitions_on(device, &power).into_iter();
-        let found: Vec<Found> = found.filter(|f| !f.repetitions.is_empty()).map(lent).collect();
+        let found: Vec<Found> =
+            found.filter(|f| !f.repetitions.is_empty()).map(with_idle).collect();
         if !found.is_empty() {
             let device = device.label.clone();
-            out.push(Lender { path: path.to_owned(), device, is_own: false, found });
+            out.push(Source { path: path.to_owned(), device, is_own: false, found });
         }
     }
     for mut own in measured(profile.files(), view.trace(), devices) {
@@ -113,8 +114,8 @@ fn floor(of: &DeviceEnergy) -> Option<f64> {
 
 /// Captured launches of these traces that were measured when the application had ended, on the
 /// device that it used.
-fn measured(files: &TraceFiles, trace: &Trace<'_>, devices: &[PhysicalDevice]) -> Vec<Lender> {
-    let (mut out, mut capture) = (Vec::<Lender>::new(), 0);
+fn measured(files: &TraceFiles, trace: &Trace<'_>, devices: &[PhysicalDevice]) -> Vec<Source> {
+    let (mut out, mut capture) = (Vec::<Source>::new(), 0);
     for directory in &files.directories {
         for row in directory.measured().iter().filter(|row| row.has_joules()) {
             let launch = &row.launch;
@@ -127,10 +128,10 @@ fn measured(files: &TraceFiles, trace: &Trace<'_>, devices: &[PhysicalDevice]) -
                 continue;
             };
             let Some(shape) = shape(&index.1.definitions, launch) else { continue };
-            let is_here = |l: &Lender| l.device == device.label && l.path == directory.path;
+            let is_here = |l: &Source| l.device == device.label && l.path == directory.path;
             let at = out.iter().position(is_here).unwrap_or_else(|| {
                 let (path, device) = (directory.path.clone(), device.label.clone());
-                out.push(Lender { path, device, is_own: true, found: Vec::new() });
+                out.push(Source { path, device, is_own: true, found: Vec::new() });
                 out.len() - 1
             });
             let found = &mut out[at].found;
@@ -210,58 +211,58 @@ fn unmeasured(files: &TraceFiles, trace: &Trace<'_>) -> BTreeMap<String, String>
 }
 
 /// Whether it is the same device, or one whose own run had no other of the name.
-fn is_lender(lender: &Lender, device: &PhysicalDevice) -> bool {
-    lender.device == device.label || (!lender.is_own && lender.device == device.name)
+fn is_for(source: &Source, device: &PhysicalDevice) -> bool {
+    source.device == device.label || (!source.is_own && source.device == device.name)
 }
 
 /// Adds to a device's own repetitions those of launches that were not repeated in its own run. Gives
-/// the lenders that were needed.
-pub fn borrow<'l>(
+/// the traces that they are from.
+pub fn use_sources<'l>(
     found: &mut Vec<Found>,
     device: &PhysicalDevice,
-    lenders: &'l [Lender],
+    sources: &'l [Source],
 ) -> Vec<&'l Path> {
     let mut used = Vec::new();
-    // Captures of one lender have nothing to do with those of another.
+    // Captures of one source have nothing to do with those of another.
     let mut next =
         1 + found.iter().flat_map(|f| &f.repetitions).map(|r| r.capture).max().unwrap_or(0);
-    for lender in lenders.iter().filter(|l| is_lender(l, device)) {
+    for source in sources.iter().filter(|source| is_for(source, device)) {
         let first = next;
-        for lent in &lender.found {
-            let runs = device.shapes.keys().any(|(_, shape)| *shape == lent.shape);
-            let known = |f: &Found| f.shape == lent.shape && !f.repetitions.is_empty();
+        for more in &source.found {
+            let runs = device.shapes.keys().any(|(_, shape)| *shape == more.shape);
+            let known = |f: &Found| f.shape == more.shape && !f.repetitions.is_empty();
             if !runs || found.iter().any(known) {
                 continue;
             }
-            let mut lent = lent.clone();
-            lent.borrowed = true;
-            for of in &mut lent.repetitions {
+            let mut more = more.clone();
+            more.external = true;
+            for of in &mut more.repetitions {
                 of.capture += first;
                 next = next.max(of.capture + 1);
             }
-            found.retain(|f| f.shape != lent.shape);
-            found.push(lent);
-            if used.last() != Some(&lender.path.as_path()) {
-                used.push(lender.path.as_path());
+            found.retain(|f| f.shape != more.shape);
+            found.push(more);
+            if used.last() != Some(&source.path.as_path()) {
+                used.push(source.path.as_path());
             }
         }
     }
     used
 }
 
-/// Notes on the lenders of a device of which nothing was used.
-pub fn unused(device: &PhysicalDevice, lenders: &[Lender], used: &[&Path]) -> Vec<String> {
-    let idle = lenders.iter().filter(|l| !l.is_own && is_lender(l, device));
-    let idle = idle.filter(|l| !used.contains(&l.path.as_path()));
-    let note = |lender: &Lender| {
-        let runs = |lent: &Found| device.shapes.keys().any(|(_, shape)| *shape == lent.shape);
-        let why = match lender.found.iter().any(runs) {
+/// Notes on the sources of a device of which nothing was used.
+pub fn unused(device: &PhysicalDevice, sources: &[Source], used: &[&Path]) -> Vec<String> {
+    let idle = sources.iter().filter(|of| !of.is_own && is_for(of, device));
+    let idle = idle.filter(|of| !used.contains(&of.path.as_path()));
+    let note = |source: &Source| {
+        let runs = |of: &Found| device.shapes.keys().any(|(_, shape)| *shape == of.shape);
+        let why = match source.found.iter().any(runs) {
             true => "this run repeated the same kernels itself, or another trace of --with did",
             false => {
                 "none of its kernels and copies ran here with arguments of the same size. Is it a trace of the same application?"
             }
         };
-        format!("{} (--with) is not used: {why}", lender.path.display())
+        format!("{} (--with) is not used: {why}", source.path.display())
     };
     idle.map(note).collect()
 }
@@ -278,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_launch_is_lent_by_what_it_adds_to_its_floor() {
+    fn a_launch_is_used_by_its_energy_above_idle() {
         let repetition = Repetition {
             watts: 200.0,
             seconds: 1.0,
@@ -289,33 +290,33 @@ mod tests {
             at: None,
             capture: 0,
         };
-        let lender = |name: &str| Lender {
-            path: "lent".into(),
+        let source = |name: &str| Source {
+            path: "other".into(),
             device: "gpu".into(),
             is_own: false,
             found: vec![Found::of_repetitions(shape(name), vec![repetition])],
         };
         let mut device = PhysicalDevice::named("gpu", "", Kind::Gpu);
         device.shapes.insert((ClassId(0), shape("k")), Tally::default());
-        let (lent, other) = ([lender("k")], [lender("absent")]);
+        let (same, absent) = ([source("k")], [source("absent")]);
         let mut found = Vec::new();
-        assert_eq!(borrow(&mut found, &device, &other), Vec::<&Path>::new());
-        let [note] = &unused(&device, &other, &[])[..] else { panic!("one note") };
+        assert_eq!(use_sources(&mut found, &device, &absent), Vec::<&Path>::new());
+        let [note] = &unused(&device, &absent, &[])[..] else { panic!("one note") };
         assert!(
-            note.starts_with("lent (--with) is not used") && note.contains("same application"),
+            note.starts_with("other (--with) is not used") && note.contains("same application"),
             "{note}"
         );
-        assert!(unused(&device, &other, &[Path::new("lent")]).is_empty());
-        assert_eq!(borrow(&mut found, &device, &lent), [Path::new("lent")]);
+        assert!(unused(&device, &absent, &[Path::new("other")]).is_empty());
+        assert_eq!(use_sources(&mut found, &device, &same), [Path::new("other")]);
         let [moved] = &found[..] else { panic!("{found:?}") };
-        assert!(moved.borrowed);
+        assert!(moved.external);
         assert_eq!(moved.repetitions[0].dynamic(120.0), repetition.dynamic(80.0));
         // What the run repeated itself is its own.
         let mut found = vec![Found::of_repetitions(shape("k"), vec![repetition])];
-        assert!(borrow(&mut found, &device, &lent).is_empty() && !found[0].borrowed);
-        // Nor is anything lent to another device.
+        assert!(use_sources(&mut found, &device, &same).is_empty() && !found[0].external);
+        // Those of another device are not used.
         (device.name, device.label) = ("another".into(), "another".into());
         let mut found = Vec::new();
-        assert!(borrow(&mut found, &device, &lent).is_empty() && found.is_empty());
+        assert!(use_sources(&mut found, &device, &same).is_empty() && found.is_empty());
     }
 }
