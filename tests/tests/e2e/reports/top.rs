@@ -114,7 +114,9 @@ fn sampled_totals_at_the_end_are_the_reports() {
     }
     assert!(estimated > 0, "nothing was left out: {report}");
     let text = stage.clscope(["top", "t.clscope", "--once"]).run().success().stdout;
-    assert!(text.contains("95%"), "{text}");
+    // The share, and the sides of the interval.
+    let row = text.lines().find(|line| line.ends_with("increment")).unwrap();
+    assert!(row.contains('~') && row.matches('%').count() == 2, "{text}");
 }
 
 /// `stepwise` under `clscope record`, and its process id.

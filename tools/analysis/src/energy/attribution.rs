@@ -176,7 +176,7 @@ pub fn measured(problem: &Problem<'_>) -> Option<(Joules, Seconds)> {
     let own = own_shares(problem, &rows, &typical(&problem.response));
     let own = own.iter().zip(&rows.rows).map(|(own, row)| (own * row.covers, row.mean));
     let (covered, joules) = own.fold((0.0, 0.0), |(t, j), (s, mean)| (t + s, j + s * mean));
-    (covered > 0.0).then(|| (Joules(joules), Seconds(covered)))
+    (covered > 0.0).then_some((Joules(joules), Seconds(covered)))
 }
 
 /// Share of each row that is the application's own time, behind the sensor's response.
