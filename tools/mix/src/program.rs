@@ -39,6 +39,8 @@ pub struct Program {
     pub blocks: Vec<Block>,
     /// Blocks at which loops begin: a branch behind leads back to them.
     pub loops: Vec<usize>,
+    /// The last block of each of them that leads back, in the same order.
+    pub loop_ends: Vec<usize>,
     /// Names of instructions that are not known, sorted.
     pub unknown: Vec<String>,
     /// Version of the language, `9.0`.
@@ -294,29 +296,32 @@ pub struct Mix {
 }
 
 /// Blocks at which loops begin: those that a way from the entry leads back to while it is on its
-/// way. A loop with several entries may be told by another one of its blocks.
-pub(crate) fn loop_heads(
+/// way, each with the last that leads back. A loop with several entries may be told by another one of
+/// its blocks.
+pub(crate) fn loops(
     entry: usize,
     edges: impl Iterator<Item = (usize, usize)>,
-) -> BTreeSet<usize> {
+) -> BTreeMap<usize, usize> {
     let mut successors: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for (from, to) in edges {
         successors.entry(from).or_default().push(to);
     }
     let (mut heads, mut seen, mut on_the_way) =
-        (BTreeSet::new(), BTreeSet::from([entry]), BTreeSet::from([entry]));
+        (BTreeMap::new(), BTreeSet::from([entry]), BTreeSet::from([entry]));
     // Blocks on the way, each with the number of its next successor.
     let mut way = vec![(entry, 0)];
     while let Some((block, next)) = way.last_mut() {
-        let to = successors.get(block).and_then(|all| all.get(*next)).copied();
+        let block = *block;
+        let to = successors.get(&block).and_then(|all| all.get(*next)).copied();
         *next += 1;
         match to {
             None => {
-                on_the_way.remove(block);
+                on_the_way.remove(&block);
                 way.pop();
             }
             Some(to) if on_the_way.contains(&to) => {
-                heads.insert(to);
+                let end = heads.entry(to).or_insert(block);
+                *end = block.max(*end);
             }
             Some(to) if seen.insert(to) => {
                 on_the_way.insert(to);
@@ -328,7 +333,28 @@ pub(crate) fn loop_heads(
     heads
 }
 
+/// Turns of a loop of which nobody knows how many it makes. Judged: it ranks what code does inside of
+/// loops before what it does outside, and is no count.
+const TURNS: u64 = 32;
+
 impl Program {
+    /// What so many work-items of a kernel execute if they take every way, and each loop turns alike;
+    /// `None` where the program has no such kernel, or that calls functions. Warps have `lanes` items.
+    pub fn by_code(&self, kernel: &str, items: u64, lanes: Option<u64>) -> Option<Mix> {
+        let function = self.functions.iter().find(|f| f.kernel && f.name == kernel)?;
+        let mut threads = vec![0; self.blocks.len()];
+        for (block, entered) in threads.iter_mut().enumerate() {
+            if function.blocks.contains(&block) {
+                let loops = self.loops.iter().zip(&self.loop_ends);
+                let depth = loops.filter(|(head, end)| (**head..=**end).contains(&block)).count();
+                *entered = items.saturating_mul(TURNS.saturating_pow(depth as u32));
+            }
+        }
+        let warps = lanes.map(|lanes| threads.iter().map(|n| n.div_ceil(lanes.max(1))).collect());
+        let mix = self.mix(&Counts { threads, warps, ..Counts::default() });
+        (mix.total().threads > 0).then_some(mix)
+    }
+
     /// Checks that it can be counted.
     pub(crate) fn within_limits(self) -> Result<Self, Error> {
         match self.blocks.len() {

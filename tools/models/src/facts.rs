@@ -20,6 +20,7 @@ use clscope_profile::energy::result::{self, Absence, Energy};
 use clscope_profile::error::ReadingsError;
 use clscope_profile::mixes::KernelMix;
 use clscope_profile::profile::View;
+use clscope_profile::programs::Code;
 use clscope_trace::record::{Direction, flag};
 use clscope_trace::replace;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -425,11 +426,14 @@ fn mixes(view: &View<'_>, out: &mut BTreeMap<String, OnDevice>) {
         let name = if by_size { sized(&row.shown, &row.global) } else { row.shown.clone() };
         rows.entry((row.device.clone(), name)).or_default().push(row);
     }
-    let mut texts = Texts { view, read: HashMap::new() };
+    let mut texts = Texts { view, codes: view.programs(), read: HashMap::new() };
     for on in out.values_mut() {
         for kernel in &mut on.kernels {
             if let Some(rows) = rows.get(&(on.name.clone(), kernel.name.clone())) {
                 count(kernel, rows, &mut texts);
+            }
+            if kernel.mix.is_none() {
+                kernel.by_code = texts.by_code(kernel, on.is_cpu);
             }
         }
     }
@@ -438,10 +442,28 @@ fn mixes(view: &View<'_>, out: &mut BTreeMap<String, OnDevice>) {
 /// Programs that the trace keeps, by their hash.
 struct Texts<'v, 'p> {
     view: &'v View<'p>,
+    codes: Vec<Code>,
     read: HashMap<String, Program>,
 }
 
 impl Texts<'_, '_> {
+    /// What a kernel's code does by its statements, in a text that has it. What of several programs
+    /// has the name is not known.
+    fn by_code(&mut self, kernel: &Kernel, is_cpu: bool) -> Option<Mix> {
+        // A size of a kernel is a row of its own: `KERNEL [1024]`.
+        let name = kernel.name.split(" [").next()?;
+        let has = |code: &&Code| {
+            code.kernels.contains(name) && matches!(code.language.as_str(), "ptx" | "spv")
+        };
+        let mut all = self.codes.iter().filter(has);
+        let (hash, language) = all.next().map(|of| (of.hash.clone(), of.language.clone()))?;
+        if all.next().is_some() {
+            return None;
+        }
+        let lanes = (!is_cpu && language == "ptx").then_some(WARP);
+        self.program(&hash, &language)?.by_code(name, kernel.items?, lanes)
+    }
+
     /// None where the text is not kept, or cannot be read.
     fn program(&mut self, hash: &str, language: &str) -> Option<&Program> {
         if !self.read.contains_key(hash) {
@@ -455,6 +477,9 @@ impl Texts<'_, '_> {
         self.read.get(hash)
     }
 }
+
+/// Work-items of a warp where the language is PTX (PTX ISA, machine model).
+const WARP: u64 = 32;
 
 fn count(kernel: &mut Kernel, rows: &[&KernelMix], texts: &mut Texts<'_, '_>) {
     let counted: Vec<&&KernelMix> = rows.iter().filter(|r| r.counted > 0).collect();

@@ -47,6 +47,8 @@ pub struct First {
 /// launch.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Kernel {
+    /// What its code does by its statements, where nothing was counted: ranks its causes.
+    pub by_code: Option<Mix>,
     /// Its name, with what separates it from others of the name.
     pub name: String,
     /// CL_DEVICE_NAME.

@@ -60,6 +60,28 @@ fn causes_that_are_built_in_are_named_on_a_cpu() {
     }
 }
 
+/// Where nothing was counted, what a kernel's code does names more causes than none would.
+#[test]
+fn causes_are_named_by_code_alone() {
+    let measured: Measured = serde_json::from_str(GPU).unwrap();
+    let device = Device::read(measured.device.to_string().as_bytes()).unwrap();
+    let right = |by_code: bool| {
+        let is_right = |row: &&Row| {
+            let mut of = kernel(row);
+            of.by_code = rows::program(row).by_code(&row.name, row.items, Some(32));
+            of.by_code = of.by_code.filter(|_| by_code);
+            (of.mix, of.blocks, of.footprint) = (None, Vec::new(), None);
+            let on = OnDevice { kernels: vec![of], ..OnDevice::default() };
+            let found = explain::device(&on, Some(&device), ALL).kernels.remove(0);
+            let limit = serde_json::to_value(found.limit).unwrap();
+            row.limits.iter().any(|known| limit == known.as_str())
+        };
+        measured.kernels.iter().filter(is_right).count() * 100 / measured.kernels.len()
+    };
+    let (with, without) = (right(true), right(false));
+    assert!(with >= 75 && with >= without + 25, "{with} of 100 are right, {without} without code");
+}
+
 /// Loops whose phis were read: what a turn takes over from the one before.
 #[test]
 fn loops_of_spirv_wait_for_what_they_carry() {

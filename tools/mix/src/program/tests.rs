@@ -60,14 +60,26 @@ fn blocks_times_counts_are_the_mix() {
 
 #[test]
 fn loops_are_what_leads_back() {
-    let heads = |edges: &[(usize, usize)]| {
-        loop_heads(0, edges.iter().copied()).into_iter().collect::<Vec<_>>()
-    };
+    let found =
+        |edges: &[(usize, usize)]| loops(0, edges.iter().copied()).into_iter().collect::<Vec<_>>();
     // A branch to a block that lies before in the text is no loop.
-    assert!(heads(&[(0, 2), (2, 1), (0, 1)]).is_empty());
-    assert_eq!(heads(&[(0, 1), (1, 1), (1, 2)]), [1]);
+    assert!(found(&[(0, 2), (2, 1), (0, 1)]).is_empty());
+    assert_eq!(found(&[(0, 1), (1, 1), (1, 2)]), [(1, 1)]);
     // One in the other; and a block that cannot be reached.
-    assert_eq!(heads(&[(0, 1), (1, 2), (2, 2), (2, 3), (3, 1), (3, 4), (9, 0)]), [1, 2]);
+    let edges = [(0, 1), (1, 2), (2, 2), (2, 3), (3, 1), (3, 4), (9, 0)];
+    assert_eq!(found(&edges), [(1, 3), (2, 2)]);
+}
+
+/// What stands in more loops is executed more often, and nothing of other kernels is.
+#[test]
+fn what_code_does_by_its_statements_follows_its_loops() {
+    let mut program = program();
+    let once = program.by_code("k", 64, Some(32)).unwrap().total();
+    assert_eq!((once.threads, once.warps), (64 + 2 * 64, Some(2 + 2 * 2)));
+    (program.loops, program.loop_ends) = (vec![1], vec![1]);
+    let looped = program.by_code("k", 64, None).unwrap().total();
+    assert_eq!((looped.threads, looped.warps), (64 + 2 * 64 * TURNS, None));
+    assert_eq!(program.by_code("other", 64, None), None);
 }
 
 #[test]

@@ -21,7 +21,7 @@ mod transactions;
 pub use count::counted;
 
 use crate::class::Space;
-use crate::program::{Block, Function, Program, loop_heads};
+use crate::program::{Block, Function, Program, loops};
 use crate::{Class, Error};
 use scan::{Body, Guard, Statement};
 use std::collections::{BTreeMap, BTreeSet};
@@ -163,7 +163,7 @@ fn function<'t>(
     program: &mut Program,
     unknown: &mut BTreeSet<String>,
 ) -> Places<'t> {
-    let Program { blocks, loops, .. } = program;
+    let Program { blocks, loops: heads, loop_ends, .. } = program;
     let first = blocks.len();
     let mut places = Places {
         begin: body.begin,
@@ -235,7 +235,9 @@ fn function<'t>(
         }
     }
     let to_labels = branches.into_iter().filter_map(|(from, to)| Some((from, *labels.get(to)?)));
-    loops.extend(loop_heads(first, to_labels.chain(goes_on)));
+    let found = loops(first, to_labels.chain(goes_on));
+    heads.extend(found.keys());
+    loop_ends.extend(found.values());
     // A body without code returns at once, and has no block that could count it.
     places.falls_out = (reachable && places.first.is_some()).then_some(body.end);
     places

@@ -13,7 +13,7 @@ mod reach;
 
 pub use count::counted;
 
-use crate::program::{Block, Function, Program, loop_heads};
+use crate::program::{Block, Function, Program, loops};
 use crate::{Error, Instruction};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -294,8 +294,9 @@ impl Module {
                     let blocks = out.program.blocks.len();
                     let edges = std::mem::take(&mut edges).into_iter();
                     let edges = edges.filter_map(|(from, to)| Some((from, *labels.get(&to)?)));
-                    let heads = loop_heads(blocks - function.blocks.len(), edges);
-                    out.program.loops.extend(heads);
+                    let found = loops(blocks - function.blocks.len(), edges);
+                    out.program.loops.extend(found.keys());
+                    out.program.loop_ends.extend(found.values());
                     labels.clear();
                     out.program.functions.push(Function {
                         kernel: kernels.contains_key(&function.id),

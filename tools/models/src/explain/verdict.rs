@@ -361,11 +361,34 @@ fn usual(of: &Kernel, device: &Device) -> Vec<Resource> {
     let hides = of.items.is_none_or(|items| items as f64 >= resident * units);
     let mut all = vec![Resource::MemoryIfMissed, Resource::Latency, Resource::Issue];
     all[..2].sort_by_key(|r| (*r == Resource::MemoryIfMissed) != hides);
+    if hides {
+        let by_code = by_code(of, device);
+        all.retain(|resource| !by_code.contains(resource));
+        all.splice(..0, by_code);
+    }
     // What memory does was measured.
     all.retain(|r| {
         *r != Resource::MemoryIfMissed || of.dram_share.is_none() && of.dram_bytes.is_none()
     });
     all
+}
+
+/// What takes a kernel longest by the statements of its code, longest first.
+fn by_code(of: &Kernel, device: &Device) -> Vec<Resource> {
+    let Some(mix) = of.by_code.clone() else { return Vec::new() };
+    let guess = Kernel { mix: Some(mix), ..of.clone() };
+    let mut all = bounds(&guess, device).bounds;
+    // What each instruction takes by itself; of issuing only what no unit explains as well.
+    let issue = all.iter().find(|b| b.resource == Resource::Issue).map_or(0.0, |b| b.likely);
+    let of_units = all.iter().filter(|b| b.resource.is_issued_to()).map(|b| b.likely);
+    let of_units = of_units.fold(0.0, f64::max);
+    all.retain(|b| match b.resource {
+        Resource::Launch | Resource::Groups | Resource::Latency | Resource::UnevenGroups => false,
+        Resource::Issue => of_units < NEAR * issue,
+        _ => true,
+    });
+    all.sort_by(|a, b| b.likely.total_cmp(&a.likely));
+    all.into_iter().map(|b| b.resource).take(2).collect()
 }
 
 /// Items of a unit of a GPU that hide most waits: half of what it holds.
@@ -375,6 +398,9 @@ const HIDES: f64 = 1024.0;
 fn unknown(of: &Kernel, device: &Device) -> Verdict {
     let limit = usual(of, device)[0];
     let text = Sentence::from("likely ").put(limit.name()).put(match nothing_known(of) {
+        true if by_code(of, device).contains(&limit) => {
+            ": by the statements of its code, as if its loops were equally long; nothing was counted"
+        }
         true => ": neither operations nor bytes were counted or stated",
         false => ": what was counted or stated has no ceiling here, and starting it takes less",
     });
