@@ -267,11 +267,11 @@ fn first_launches(first: First, out: &Explanatory) -> Option<Sentence> {
     let text = held_up(if both { text.put(" and ") } else { text })
         .put(" took ")
         .time("excess", first.excess_ns)
-        .put(" longer than the others");
-    let text = match first.launches {
-        0 => text,
-        _ => text.put(": runtimes may compile a kernel then"),
-    };
+        .put(match (first.launches, first.held_up) {
+            (0, _) => " longer than the others",
+            (_, 0) => " longer than those after: runtimes may compile a kernel then",
+            _ => " longer than the others: runtimes may compile a kernel at first",
+        });
     let text = text
         .put("; bounds and savings here are of ")
         .time("later launches", first.later_ns)
