@@ -20,7 +20,6 @@ use clscope_profile::energy::result::{self, Absence, Energy};
 use clscope_profile::error::ReadingsError;
 use clscope_profile::mixes::KernelMix;
 use clscope_profile::profile::View;
-use clscope_profile::programs::Code;
 use clscope_trace::record::{Direction, flag};
 use clscope_trace::replace;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -426,7 +425,10 @@ fn mixes(view: &View<'_>, out: &mut BTreeMap<String, OnDevice>) {
         let name = if by_size { sized(&row.shown, &row.global) } else { row.shown.clone() };
         rows.entry((row.device.clone(), name)).or_default().push(row);
     }
-    let mut texts = Texts { view, codes: view.programs(), read: HashMap::new() };
+    let kept = view.programs().into_iter().map(|code| (code.hash, code.language));
+    let counted = view.mixes().iter().map(|row| (row.code.clone(), row.language.clone()));
+    let codes = kept.chain(counted).filter(|(_, language)| matches!(&**language, "ptx" | "spv"));
+    let mut texts = Texts { view, codes: codes.collect(), read: HashMap::new() };
     for on in out.values_mut() {
         for kernel in &mut on.kernels {
             if let Some(rows) = rows.get(&(on.name.clone(), kernel.name.clone())) {
@@ -442,7 +444,8 @@ fn mixes(view: &View<'_>, out: &mut BTreeMap<String, OnDevice>) {
 /// Programs that the trace keeps, by their hash.
 struct Texts<'v, 'p> {
     view: &'v View<'p>,
-    codes: Vec<Code>,
+    /// Hashes and languages of those that can be read.
+    codes: BTreeSet<(String, String)>,
     read: HashMap<String, Program>,
 }
 
@@ -452,16 +455,12 @@ impl Texts<'_, '_> {
     fn by_code(&mut self, kernel: &Kernel, is_cpu: bool) -> Option<Mix> {
         // A size of a kernel is a row of its own: `KERNEL [1024]`.
         let name = kernel.name.split(" [").next()?;
-        let has = |code: &&Code| {
-            code.kernels.contains(name) && matches!(code.language.as_str(), "ptx" | "spv")
-        };
-        let mut all = self.codes.iter().filter(has);
-        let (hash, language) = all.next().map(|of| (of.hash.clone(), of.language.clone()))?;
-        if all.next().is_some() {
-            return None;
-        }
-        let lanes = (!is_cpu && language == "ptx").then_some(WARP);
-        self.program(&hash, &language)?.by_code(name, kernel.items?, lanes)
+        let items = kernel.items?;
+        let mut found = self.codes.clone().into_iter().filter_map(|(hash, language)| {
+            let lanes = (!is_cpu && language == "ptx").then_some(WARP);
+            self.program(&hash, &language)?.by_code(name, items, lanes)
+        });
+        found.next().filter(|_| found.next().is_none())
     }
 
     /// None where the text is not kept, or cannot be read.
