@@ -43,6 +43,12 @@ fn every_output_that_takes_a_window_names_its_bounds_and_others_refuse_it() {
             assert!(bounds.iter().any(|b| text.contains(b)), "{command} {form:?}: {text}");
         }
     }
+    // Without an end it goes on to that of the run.
+    let open = stage.clscope(["report", "--format", "json", "--window", "0.125.."]).run().success();
+    let open: serde_json::Value = serde_json::from_str(&open.stdout).unwrap();
+    let window = &open["energy"]["devices"][0]["window"];
+    let end = window["to_ns"].as_f64().unwrap_or_else(|| panic!("{window}"));
+    assert!(end > 0.125e9 && end < 600e9, "{window}");
     // The manual has every option of every command; `bench` watches power for so long.
     stage.clscope(["man", "pages"]).run().success();
     let pages = std::fs::read_dir(stage.join("pages")).unwrap().map(|page| page.unwrap().path());

@@ -283,7 +283,7 @@ fn parse_window(text: &str) -> Result<(f64, f64), String> {
         .and_then(|(a, b)| {
             Some((
                 if a.is_empty() { 0.0 } else { parse(a)? },
-                if b.is_empty() { 1e9 } else { parse(b)? },
+                if b.is_empty() { f64::INFINITY } else { parse(b)? },
             ))
         })
         .filter(|(a, b)| a < b)

@@ -353,9 +353,13 @@ pub(super) fn measure(
         ..of_run
     };
     let mut out = rows::unknown(trace, device, power);
-    out.window = options
-        .energy_window
-        .map(|(from_seconds, to_seconds)| result::Window { from_seconds, to_seconds });
+    // One without an end goes on to that of the run.
+    let end = own.iter().map(|of| of.1.0).chain(device.spans.iter().map(|span| span.end.0)).max();
+    out.window = options.energy_window.map(|(from_seconds, to)| {
+        let end = end.map_or(from_seconds, |end| (end - origin) as f64 * 1e-9);
+        let to_seconds = if to.is_finite() { to } else { end.max(from_seconds) };
+        result::Window { from_seconds, to_seconds }
+    });
     if trace.issues.iter().any(|issue| issue.kind.means_loss()) {
         out.notes.push(
             "records of the trace are missing: idle power may be too high and joules of kernels too low, because commands may have run unseen"
@@ -455,9 +459,11 @@ pub(super) fn measure(
                     "no time on the device is known of any of its {} commands; record with `--device-timing event`",
                     device.unplaced
                 ));
-            } else if let Some((from, to)) = options.energy_window.filter(|_| is_unread(&series)) {
+            } else if let Some(of) = out.window.filter(|_| is_unread(&series)) {
                 out.failed = Some(format!(
-                    "no reading of the sensor lies between {from} and {to} s (--window): the run is {:.1} s long",
+                    "no reading of the sensor lies between {} and {} s (--window): the run is {:.1} s long",
+                    of.from_seconds,
+                    of.to_seconds,
                     trace.bounds().map_or(0.0, |all| all.end.since(all.begin) as f64 * 1e-9)
                 ));
             } else {
