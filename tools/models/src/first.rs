@@ -1,7 +1,7 @@
-//! Launches that say little of what a change of the kernel would save: first ones that take much longer
-//! than those after them, since some runtimes compile or prepare a kernel within its device time, and
-//! those that began when the recorder had let the device rest. Owns the choice of which launches these are, and how far
-//! others confirm it; refuses to leave any out of a total.
+//! Launches that say little of what a change of the kernel would save: first ones that take much
+//! longer than those after them, since some runtimes compile or prepare a kernel within its device
+//! time, and those that began when the recorder had let the device rest. Owns the choice of which
+//! launches these are, and how far others confirm it; refuses to leave any out of a total.
 
 use crate::figure::Figure;
 use crate::kernel::First;
@@ -90,8 +90,8 @@ impl Starts {
         }
     }
 
-    /// What sets first launches apart, and those that were held up, by the mean of all and how many that is of. The only launch
-    /// of a kernel may be one as well.
+    /// What sets first launches apart, and those that were held up, by the mean of all and how many
+    /// that is of. The only launch of a kernel may be one as well.
     pub(crate) fn first(&self, mean: Figure, launches: f64) -> Option<First> {
         if launches <= 1.0 && self.0.values().map(Start::timed).sum::<usize>() == 1 {
             let excess_ns = Figure::new(0.0, 0.0, mean.high, mean.evidence);
@@ -123,7 +123,7 @@ impl Starts {
 }
 
 /// A device that rested so long, ns, begins later: an H200 by 15 us behind 20 ms. Judged.
-const RESTED: i64 = 1_000_000;
+const RESTED: u64 = 1_000_000;
 
 /// When the recorder read copies of captured launches' memory in a process, while the device rested.
 pub(crate) struct Readings {
@@ -161,11 +161,12 @@ impl Readings {
 
     /// The same of a command by its number, and from its enqueue to when the host knew it complete.
     fn is_behind_rest(&mut self, device: u32, id: u64, of: Span) -> bool {
-        let before = self.ended.insert(device, of.end);
-        let Some(begin) = before.filter(|end| of.begin.0 - end.0 >= RESTED) else { return false };
+        let Some(begin) = self.ended.insert(device, of.end) else { return false };
         let rest = Span { begin, end: of.begin };
         let is_behind_copies = self.captured.contains(&id);
-        !is_behind_copies && 2 * rest.within(&self.when) as i64 > rest.end.0 - rest.begin.0
+        rest.duration() >= RESTED
+            && !is_behind_copies
+            && rest.within(&self.when) > rest.duration() / 2
     }
 }
 

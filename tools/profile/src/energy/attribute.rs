@@ -356,7 +356,7 @@ pub(super) fn measure(
     // One without an end goes on to that of the run.
     let end = own.iter().map(|of| of.1.0).chain(device.spans.iter().map(|span| span.end.0)).max();
     out.window = options.energy_window.map(|(from_seconds, to)| {
-        let end = end.map_or(from_seconds, |end| (end - origin) as f64 * 1e-9);
+        let end = end.map_or(from_seconds, |end| end.saturating_sub(origin) as f64 * 1e-9);
         let to_seconds = if to.is_finite() { to } else { end.max(from_seconds) };
         result::Window { from_seconds, to_seconds }
     });
