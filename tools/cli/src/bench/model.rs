@@ -85,12 +85,18 @@ fn shown(args: &Args) -> Result<Device> {
     found.pop().ok_or(error)
 }
 
-/// The device that is meant, and the parameters that are kept of it.
-fn kept(args: &Args) -> Result<(Cl, PathBuf, Option<Device>)> {
+/// The device that is meant, and where its parameters are kept.
+fn chosen(args: &Args) -> Result<(Cl, PathBuf)> {
     let opencl = OpenCl::open(args.opencl.as_deref())?;
     let all = list(&opencl).context("cannot list OpenCL devices; `clscope doctor` looks closer")?;
     let device = choose(&all, args.device.as_deref())?.clone();
     let path = parameters::path(&device.facts.name, &device.facts.platform).context(NO_HOME)?;
+    Ok((device, path))
+}
+
+/// The device that is meant, and the parameters that are kept of it.
+fn kept(args: &Args) -> Result<(Cl, PathBuf, Option<Device>)> {
+    let (device, path) = chosen(args)?;
     let kept = path.exists().then(|| kept::read(&path)).transpose()?;
     Ok((device, path, kept))
 }
@@ -121,15 +127,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         print(&shown(args)?, args.is_json())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let (device, path, before) = kept(args).or_else(|error| {
+    let (device, path) = chosen(args)?;
+    let before = path.exists().then(|| kept::read(&path)).transpose().unwrap_or_else(|error| {
         // A damaged file is about to be replaced.
         say(format_args!("warning: {error:#}"));
-        let opencl = OpenCl::open(args.opencl.as_deref())?;
-        let all = list(&opencl).context("cannot list OpenCL devices")?;
-        let device = choose(&all, args.device.as_deref())?.clone();
-        let path = parameters::path(&device.facts.name, &device.facts.platform).context(NO_HOME)?;
-        anyhow::Ok((device, path, None))
-    })?;
+        None
+    });
     // A measurement takes minutes; what cannot be kept is said before it.
     kept::make_folder(&path)?;
     let mut progress = Progress::new()?;
