@@ -37,10 +37,9 @@ pub struct Program {
     pub functions: Vec<Function>,
     /// Of all functions, in the order of the text.
     pub blocks: Vec<Block>,
-    /// Blocks at which loops begin: a branch behind leads back to them.
-    pub loops: Vec<usize>,
-    /// The last block of each of them that leads back, in the same order.
-    pub loop_ends: Vec<usize>,
+    /// Blocks at which loops begin: a branch behind leads back to them. Each with the last block that
+    /// does.
+    pub loops: BTreeMap<usize, usize>,
     /// Names of instructions that are not known, sorted.
     pub unknown: Vec<String>,
     /// Version of the language, `9.0`.
@@ -339,14 +338,15 @@ const TURNS: u64 = 32;
 
 impl Program {
     /// What so many work-items of a kernel execute if they take every way, and each loop turns alike;
-    /// `None` where the program has no such kernel, or that calls functions. Warps have `lanes` items.
+    /// `None` where the program has no such kernel, or that has no code. What functions do that it calls
+    /// is left out. Warps have `lanes` items.
     pub fn by_code(&self, kernel: &str, items: u64, lanes: Option<u64>) -> Option<Mix> {
         let function = self.functions.iter().find(|f| f.kernel && f.name == kernel)?;
         let mut threads = vec![0; self.blocks.len()];
         for (block, entered) in threads.iter_mut().enumerate() {
             if function.blocks.contains(&block) {
-                let loops = self.loops.iter().zip(&self.loop_ends);
-                let depth = loops.filter(|(head, end)| (**head..=**end).contains(&block)).count();
+                let holds = |(head, end): &(&usize, &usize)| (**head..=**end).contains(&block);
+                let depth = self.loops.iter().filter(holds).count();
                 *entered = items.saturating_mul(TURNS.saturating_pow(depth as u32));
             }
         }

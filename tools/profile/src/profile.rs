@@ -300,7 +300,8 @@ impl<'p> View<'p> {
         let options = attribute::Options { pooled, ..self.options.energy.clone() };
         let times = self.estimated_times(devices);
         let own = self.own_time();
-        let ran = attribute::Ran { devices, times: &times, own: &own };
+        let ran =
+            attribute::Ran { devices, times: &times, own: &own, paused: &self.stats().paused };
         let mut energy =
             attribute::energy_of(&self.trace, ran, readings, recorded, external, &options);
         energy::advise(self.files, &mut energy);
@@ -311,17 +312,8 @@ impl<'p> View<'p> {
     fn own_time(&self) -> Vec<(HostNs, HostNs)> {
         let stats = self.stats();
         let held = Repeated::any(stats.repeated.iter());
-        let mut out = Vec::new();
-        for run in stats.recorded() {
-            let mut from = run.begin;
-            for span in held.spans().iter().filter(|span| span.end > run.begin) {
-                out.push((from, span.begin.min(run.end)));
-                from = from.max(span.end);
-            }
-            out.push((from, run.end));
-        }
-        out.retain(|(from, to)| from < to);
-        out.into_iter().map(|(from, to)| (HostNs(from.0), HostNs(to.0))).collect()
+        let own = stats.recorded().into_iter().flat_map(|run| run.without(held.spans()));
+        own.map(|span| (HostNs(span.begin.0), HostNs(span.end.0))).collect()
     }
 
     /// How the time of each class of each device is known: where launches were sampled, as the report

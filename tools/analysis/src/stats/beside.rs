@@ -111,7 +111,8 @@ impl Repeated {
         Self::joined(of.flat_map(|r| r.0.iter().copied()).collect())
     }
 
-    pub(super) fn joined(spans: Vec<Span>) -> Self {
+    /// The stretches that some spans make.
+    pub fn joined(spans: Vec<Span>) -> Self {
         Self(Span::join(spans).into())
     }
 

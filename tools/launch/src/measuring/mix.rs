@@ -190,7 +190,7 @@ fn summed(
         language: language.to_owned(),
         code: code.to_owned(),
         blocks: blocks.collect(),
-        loops: program.loops.iter().filter_map(|at| head(*at)).collect(),
+        loops: program.loops.keys().filter_map(|at| head(*at)).collect(),
         unknown: program.unknown.iter().cloned().collect(),
         mix,
         ..KernelMix::default()

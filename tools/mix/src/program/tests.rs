@@ -76,7 +76,7 @@ fn what_code_does_by_its_statements_follows_its_loops() {
     let mut program = program();
     let once = program.by_code("k", 64, Some(32)).unwrap().total();
     assert_eq!((once.threads, once.warps), (64 + 2 * 64, Some(2 + 2 * 2)));
-    (program.loops, program.loop_ends) = (vec![1], vec![1]);
+    program.loops.insert(1, 1);
     let looped = program.by_code("k", 64, None).unwrap().total();
     assert_eq!((looped.threads, looped.warps), (64 + 2 * 64 * TURNS, None));
     assert_eq!(program.by_code("other", 64, None), None);

@@ -163,7 +163,7 @@ fn function<'t>(
     program: &mut Program,
     unknown: &mut BTreeSet<String>,
 ) -> Places<'t> {
-    let Program { blocks, loops: heads, loop_ends, .. } = program;
+    let Program { blocks, loops: all_loops, .. } = program;
     let first = blocks.len();
     let mut places = Places {
         begin: body.begin,
@@ -235,9 +235,7 @@ fn function<'t>(
         }
     }
     let to_labels = branches.into_iter().filter_map(|(from, to)| Some((from, *labels.get(to)?)));
-    let found = loops(first, to_labels.chain(goes_on));
-    heads.extend(found.keys());
-    loop_ends.extend(found.values());
+    all_loops.extend(loops(first, to_labels.chain(goes_on)));
     // A body without code returns at once, and has no block that could count it.
     places.falls_out = (reachable && places.first.is_some()).then_some(body.end);
     places

@@ -295,8 +295,7 @@ impl Module {
                     let edges = std::mem::take(&mut edges).into_iter();
                     let edges = edges.filter_map(|(from, to)| Some((from, *labels.get(&to)?)));
                     let found = loops(blocks - function.blocks.len(), edges);
-                    out.program.loops.extend(found.keys());
-                    out.program.loop_ends.extend(found.values());
+                    out.program.loops.extend(found);
                     labels.clear();
                     out.program.functions.push(Function {
                         kernel: kernels.contains_key(&function.id),

@@ -298,9 +298,11 @@ fn judge(of: &Kernel, device: &Device, took: Figure) -> (Bounds, Cause, Vec<Stat
         let next = next_to(found.limit, &all, launch);
         // Of what was not counted the usual causes are nearer than what starting takes.
         let other = || {
-            let none = found.sure == Sure::Likely && !is_counted(of);
-            let mut others = usual(of, device).into_iter().filter(|r| *r != found.limit);
-            others.next().filter(|_| none).map(Candidate::uncounted)
+            if found.sure != Sure::Likely || is_counted(of) {
+                return None;
+            }
+            let others = usual(of, device, &by_code(of, device)).into_iter();
+            others.filter(|r| *r != found.limit).map(Candidate::uncounted).next()
         };
         let next = next.filter(|next| next.measured).or_else(other).or(next);
         let text = next.map(|next| {
@@ -355,16 +357,15 @@ fn next_to(limit: Resource, all: &[Candidate], launch: Option<Candidate>) -> Opt
 
 /// What kernels spend their time on of which nothing was counted, the likelier one first: with few
 /// items a unit has nothing to hide waits with.
-fn usual(of: &Kernel, device: &Device) -> Vec<Resource> {
+fn usual(of: &Kernel, device: &Device, by_code: &[Resource]) -> Vec<Resource> {
     let resident = if device.is_cpu() { 1.0 } else { HIDES };
     let units = f64::from(device.compute_units.max(1));
     let hides = of.items.is_none_or(|items| items as f64 >= resident * units);
     let mut all = vec![Resource::MemoryIfMissed, Resource::Latency, Resource::Issue];
     all[..2].sort_by_key(|r| (*r == Resource::MemoryIfMissed) != hides);
     if hides {
-        let by_code = by_code(of, device);
         all.retain(|resource| !by_code.contains(resource));
-        all.splice(..0, by_code);
+        all.splice(..0, by_code.iter().copied());
     }
     // What memory does was measured.
     all.retain(|r| {
@@ -396,9 +397,10 @@ const HIDES: f64 = 1024.0;
 
 /// Where nothing is known of what a launch does, or nothing of it has a ceiling.
 fn unknown(of: &Kernel, device: &Device) -> Verdict {
-    let limit = usual(of, device)[0];
+    let by_code = by_code(of, device);
+    let limit = usual(of, device, &by_code)[0];
     let text = Sentence::from("likely ").put(limit.name()).put(match nothing_known(of) {
-        true if by_code(of, device).contains(&limit) => {
+        true if by_code.contains(&limit) => {
             ": by the statements of its code, as if its loops were equally long; nothing was counted"
         }
         true => ": neither operations nor bytes were counted or stated",

@@ -127,13 +127,13 @@ fn integers(kernel: &Kernel, device: &Device) -> Result<Option<Takes>, Missing> 
     let classes = kernel.mix.iter().flat_map(|mix| &mix.classes).filter(|(_, t)| t.threads > 0);
     let (mut all, mut logic, mut bits): (Option<Takes>, _, _) = (None, 0.0, 0.0);
     for (class, tally) in classes {
-        let Some(ceiling) = ceiling_of(*class).filter(|c| c.resource == Resource::Integer) else {
+        if ceiling_of(*class).is_none_or(|c| c.resource != Resource::Integer) {
             continue;
-        };
+        }
         let is_long = matches!(class, Class::LongArith | Class::LongLogic);
         let sums = device.get(if is_long { name::LONG } else { name::INTEGER });
         let best = sums.or_else(|_| device.get(name::INTEGER))?;
-        let of = Of { kernel, device, class: *class, tally, best, worst: worst(&ceiling, device) };
+        let of = Of { kernel, device, class: *class, tally, best, worst: None };
         let takes = match class {
             Class::LongArith => of.addresses(),
             _ => Takes::exactly(Figure::counted(of.lanes()).over(best)),

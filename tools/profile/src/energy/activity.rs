@@ -153,8 +153,6 @@ pub struct PhysicalDevice {
     runs: BTreeMap<u32, Stretch>,
     /// Launches per class that ran, or may have, without a known place.
     pub unplaced: u64,
-    /// When recording of a process that used it was paused.
-    pub paused: Vec<(ProcessIndex, HostNs, HostNs)>,
     /// Launches that the recorder repeated (`record --replay`), or why not.
     pub replays: Vec<Repeated>,
     /// Seconds for which that held each process.

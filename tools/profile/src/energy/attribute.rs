@@ -7,7 +7,7 @@ use super::external::{self, External, Source};
 use super::power::{self, Power};
 use super::readings::Readings;
 use super::result::{self, DeviceEnergy, Energy};
-use super::unrecorded;
+use super::unrecorded::{self, Unrecorded};
 use super::{RecordedFormula, recorded, rows};
 use crate::interval::Interval;
 use clscope_analysis::Trace;
@@ -15,6 +15,7 @@ use clscope_analysis::energy::{
     self as fit, Activity, AttributionError, ClassId, DriftModel, EstimatedTime, Evidence, HostNs,
     Pooled, Problem, Response, Series, Span,
 };
+use clscope_analysis::stats::beside::Repeated;
 use clscope_sensors::gpu_power::{Choice, Containment};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -94,6 +95,8 @@ pub struct Ran<'a> {
     pub times: &'a [Vec<EstimatedTime>],
     /// When the application ran, and nothing was repeated.
     pub own: &'a [(HostNs, HostNs)],
+    /// When recording was paused, by process.
+    pub paused: &'a [Repeated],
 }
 
 /// What a device ran.
@@ -104,12 +107,14 @@ pub(super) struct RanOn<'a> {
     pub times: &'a [EstimatedTime],
     /// When the application ran, and nothing was repeated; empty: all of the time.
     pub own: &'a [(HostNs, HostNs)],
+    /// When what it did is in no record.
+    pub unrecorded: &'a [Unrecorded],
 }
 
 /// Energy of a trace, given its readings.
 pub fn energy_of(
     trace: &Trace<'_>,
-    Ran { devices, times, own }: Ran<'_>,
+    Ran { devices, times, own, paused }: Ran<'_>,
     readings: &Readings,
     recorded: RecordedFormula,
     external: &External,
@@ -142,11 +147,11 @@ pub fn energy_of(
         let estimated = times.get(at).map_or(&[][..], Vec::as_slice);
         match power::power_of(device, devices, readings, choice) {
             Ok(mut power) => {
-                let missing = unrecorded::of_device(trace, device, readings);
+                let missing = unrecorded::of_device(trace, device, paused, readings);
                 let rest = unrecorded::without(&power.series, &missing);
                 let told = rest.is_some().then(|| unrecorded::notes(&missing));
                 power.series = rest.unwrap_or(power.series);
-                let ran = RanOn { device, times: estimated, own };
+                let ran = RanOn { device, times: estimated, own, unrecorded: &missing };
                 let mut found = measure(trace, ran, &power, readings, external, options);
                 found.notes.extend(told.into_iter().flatten());
                 out.devices.push(found);
@@ -305,7 +310,7 @@ fn iterations(device: &PhysicalDevice, kernel: Option<&String>) -> Vec<HostNs> {
 
 pub(super) fn measure(
     trace: &Trace<'_>,
-    ran @ RanOn { device, times, own }: RanOn<'_>,
+    ran @ RanOn { device, times, own, .. }: RanOn<'_>,
     power: &Power,
     readings: &Readings,
     external: &External,
@@ -482,7 +487,7 @@ pub(super) fn measure(
         }
     }
     out.keep_to_window();
-    compare_with_reference(&mut out, device, (power, known), (trace, readings), (problem, window));
+    compare_with_reference(&mut out, ran, (power, known), readings, (problem, window));
     out.containment = containment(device, power, readings);
     out
 }
@@ -490,14 +495,13 @@ pub(super) fn measure(
 /// Adds the figures of the device's other sensor, where it has one.
 fn compare_with_reference(
     out: &mut DeviceEnergy,
-    device: &PhysicalDevice,
+    RanOn { device, unrecorded: times, .. }: RanOn<'_>,
     (power, known): (&Power, Option<&KnownFloor>),
-    (trace, readings): (&Trace<'_>, &Readings),
+    readings: &Readings,
     (problem, window): (Problem<'_>, Window),
 ) {
     let Some((series, response)) = power::reference(device, readings) else { return };
-    let times = unrecorded::of_device(trace, device, readings);
-    let series = unrecorded::without(&series, &times).unwrap_or(series);
+    let series = unrecorded::without(&series, times).unwrap_or(series);
     let series = window.map_or_else(|| series.clone(), |(from, to)| narrowed(&series, from, to));
     let problem = Problem {
         series: &series,

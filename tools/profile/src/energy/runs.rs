@@ -132,7 +132,7 @@ mod tests {
         };
         measure(
             &Trace::open(Vec::new()),
-            RanOn { device: &device, times: &[], own: &[] },
+            RanOn { device: &device, times: &[], own: &[], unrecorded: &[] },
             &power,
             &readings,
             &External::default(),

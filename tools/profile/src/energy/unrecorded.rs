@@ -6,6 +6,7 @@ use super::activity::PhysicalDevice;
 use super::readings::Readings;
 use clscope_analysis::Trace;
 use clscope_analysis::energy::{HostNs, Series};
+use clscope_analysis::stats::beside::Repeated;
 use clscope_analysis::time::ProcessIndex;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,19 +20,23 @@ pub(super) struct Unrecorded {
 }
 
 /// Those of a device, in order of time. Where others went on, only what comes behind the last
-/// command that is known is one.
+/// command that is known is one. `paused`: when recording was, by process.
 pub(super) fn of_device(
     trace: &Trace<'_>,
     device: &PhysicalDevice,
+    paused: &[Repeated],
     readings: &Readings,
 ) -> Vec<Unrecorded> {
-    let paused = device.paused.iter().map(|(process, from, to)| Unrecorded {
-        from: *from,
-        to: *to,
-        why: format!("recording of {} was paused", trace.process(*process).label),
-    });
-    let mut out: Vec<Unrecorded> = paused.collect();
     let members: BTreeSet<ProcessIndex> = device.members.iter().map(|m| m.0).collect();
+    let pauses = members.iter().filter_map(|index| Some((*index, paused.get(index.0 as usize)?)));
+    let mut out: Vec<Unrecorded> = pauses
+        .flat_map(|(index, of)| of.spans().iter().map(move |span| (index, span)))
+        .map(|(index, span)| Unrecorded {
+            from: HostNs(span.begin.0),
+            to: HostNs(span.end.0),
+            why: format!("recording of {} was paused", trace.process(index).label),
+        })
+        .collect();
     let runs = readings.application.get(&device.host).map_or(&[][..], Vec::as_slice);
     for index in members {
         let process = trace.process(index);
@@ -130,6 +135,7 @@ mod tests {
     use crate::energy::activity::Kind;
     use clscope_analysis::energy::{ClassId, DeviceIndex, Span, Timing};
     use clscope_analysis::testing::{HostModel, ProcessBuilder, function};
+    use clscope_analysis::time;
 
     const MS: i64 = 1_000_000;
 
@@ -166,7 +172,7 @@ mod tests {
         let mut readings = Readings::default();
         readings.application.insert(0, vec![(at(run.0), at(run.1))]);
         let rounded = |of: HostNs| (of.0 - origin + MS / 2) / MS;
-        of_device(&trace, &device, &readings)
+        of_device(&trace, &device, &[], &readings)
             .iter()
             .map(|t| (rounded(t.from), rounded(t.to)))
             .collect()
@@ -189,9 +195,12 @@ mod tests {
         let trace = Trace::open(vec![files.files("app")]);
         let mut device = PhysicalDevice::named("gpu", "", Kind::Gpu);
         device.members.push((ProcessIndex(0), 1));
-        let pause = |from: i64, to: i64| (ProcessIndex(0), HostNs(from * MS), HostNs(to * MS));
-        device.paused.extend([pause(3_000, 4_500), pause(1_000, 2_000)]);
-        let times = of_device(&trace, &device, &Readings::default());
+        let pause = |from: i64, to: i64| time::Span {
+            begin: time::HostNs(from * MS),
+            end: time::HostNs(to * MS),
+        };
+        let paused = [Repeated::joined(vec![pause(3_000, 4_500), pause(1_000, 2_000)])];
+        let times = of_device(&trace, &device, &paused, &Readings::default());
         let at: Vec<_> = times.iter().map(|of| (of.from.0 / MS, of.to.0 / MS)).collect();
         assert_eq!(at, [(1_000, 2_000), (3_000, 4_500)]);
         let notes = notes(&times);

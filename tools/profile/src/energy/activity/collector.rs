@@ -7,7 +7,7 @@ use clscope_analysis::align::Alignment;
 use clscope_analysis::energy::{
     ClassId, DeviceIndex, HostNs, Launch, Span, Timing, place_each, place_overlapping, turns,
 };
-use clscope_analysis::event::{Event, Mark, Outcome};
+use clscope_analysis::event::{Event, Outcome};
 use clscope_analysis::ids::IdMap;
 use clscope_analysis::stats::beside::Copied;
 use clscope_analysis::time::{ProcessIndex, Ticks};
@@ -32,8 +32,6 @@ pub struct Collector<'t, 'a, 's> {
     names: IdMap<Option<(usize, ClassId)>, What>,
     /// What the recorder repeats as one, with its device and class.
     shapes: IdMap<(usize, ClassId, Shape, Tally), ShapeKey>,
-    /// Since when recording of a process is paused.
-    paused: HashMap<u32, HostNs>,
 }
 
 /// The launches of a queue that samples, until all are known.
@@ -97,19 +95,15 @@ impl<'t, 'a, 's> Collector<'t, 'a, 's> {
             sampled: IdMap::default(),
             names: IdMap::default(),
             shapes: IdMap::default(),
-            paused: HashMap::new(),
         }
     }
 
     /// Takes an event, whose times an alignment has placed.
     pub fn add(&mut self, event: &Event<'_>) {
-        if let Event::Mark { process, at, mark: Mark::Paused(on), .. } = event {
-            return self.pause(*process, HostNs(at.0), *on);
-        }
         let Event::Command(command) = event else { return };
         let record = &command.enqueued.record;
         let key = (command.process.0, record.queue);
-        let Self { trace, by, devices, of, sampled, names, shapes: known, .. } = self;
+        let Self { trace, by, devices, of, sampled, names, shapes: known } = self;
         let definitions = &trace.process(command.process).definitions;
         let variant = by.variant().map_or(0, |of| of(record));
         let is_kernel = record.kind.is_kernel();
@@ -183,19 +177,6 @@ impl<'t, 'a, 's> Collector<'t, 'a, 's> {
                 of.push(launch, None);
             }
             Outcome::Untimed { .. } | Outcome::Unfinished(_) => devices[device].unplaced += 1,
-        }
-    }
-
-    /// Recording of a process was paused, or went on.
-    fn pause(&mut self, process: ProcessIndex, at: HostNs, on: bool) {
-        if on {
-            self.paused.entry(process.0).or_insert(at);
-        } else if let Some(from) = self.paused.remove(&process.0) {
-            for device in &mut self.devices {
-                if device.members.iter().any(|member| member.0 == process) {
-                    device.paused.push((process, from, at));
-                }
-            }
         }
     }
 

@@ -18,7 +18,7 @@ fn timed(device: &PhysicalDevice) -> RanOn<'_> {
         let end = std::mem::replace(&mut last.1, span.start);
         own.push((span.end, end));
     }
-    RanOn { device, times: &[], own: own.leak() }
+    RanOn { device, times: &[], own: own.leak(), unrecorded: &[] }
 }
 
 fn repetition(start: HostNs, end: HostNs) -> Span {
