@@ -180,8 +180,8 @@ fn span(one: &[u8], other: &[u8]) -> Option<std::ops::Range<usize>> {
 
 /// Memories to restore before each launch of a version that is timed: none where a run from its own
 /// results gives them once more, and no difference shows between its time and that of a run from
-/// restored contents. Before the former as much is copied elsewhere: what a copy does to the device
-/// and its caches is no difference of the launch.
+/// restored contents. Before the former its results are copied to the same places: what a copy does to
+/// the device and its caches is no difference of the launch.
 pub(crate) fn restored(
     stage: &mut Stage<'_>,
     built: &Built,
@@ -197,13 +197,13 @@ pub(crate) fn restored(
     if changed.is_empty() || !of.is_fixed {
         return Ok(changed);
     }
-    stage.keep_spare(&changed);
+    stage.keep_results(&changed, &of.first);
     let subjects = [[&changed[..], &[]], [&[], &changed[..]]];
-    let subjects = subjects.map(|[restored, elsewhere]| Subject {
+    let subjects = subjects.map(|[restored, results]| Subject {
         built,
         range: &built.range,
         restored,
-        elsewhere,
+        results,
     });
     let few = Effort { launches: Effort::LEAST, ..Effort::default() };
     let begun = monotonic_raw().0;
@@ -218,7 +218,7 @@ pub(crate) fn restored(
             break;
         }
     }
-    stage.keep_spare(&[]);
+    stage.keep_results(&[], &[]);
     // Where no difference shows, restoring would cost more than it mends.
     let differ = compared.settled().or(compared.last()) == Some(true);
     Ok(if differ { changed } else { Vec::new() })
@@ -460,7 +460,7 @@ pub fn run(
     }
     let subjects: Vec<Subject<'_>> = std::iter::once(&base)
         .chain(&changed)
-        .map(|built| Subject { built, range: &built.range, restored: &to_restore, elsewhere: &[] })
+        .map(|built| Subject { built, range: &built.range, restored: &to_restore, results: &[] })
         .collect();
     stage.enter(Step::Timing);
     let samples = measure::in_turns(&stage, &subjects, wanted.effort, stop)?;
@@ -484,7 +484,7 @@ pub fn run(
     }
     if document.is_same_device {
         let subject =
-            Subject { built: &base, range: &base.range, restored: &to_restore, elsewhere: &[] };
+            Subject { built: &base, range: &base.range, restored: &to_restore, results: &[] };
         let effort = (wanted.effort, times_ns.first().copied().unwrap_or(0.0));
         match application::known(capture) {
             Ok(Known::Launches(of)) => {

@@ -207,7 +207,7 @@ pub(crate) fn local(
     let timed = |which: &[(usize, Range)], effort: Effort| {
         let subjects: Vec<Subject<'_>> = std::iter::once(&built.range)
             .chain(which.iter().map(|(_, range)| range))
-            .map(|range| Subject { built, range, restored: with.restored, elsewhere: &[] })
+            .map(|range| Subject { built, range, restored: with.restored, results: &[] })
             .collect();
         measure::in_turns(stage, &subjects, effort, stop)
     };

@@ -106,6 +106,8 @@ pub struct Worker {
     pub idle: f64,
     /// Its length in seconds.
     pub seconds: f64,
+    /// Joules by which it may be off beside its noise, one standard deviation.
+    pub unsure: f64,
     /// When it ended, where that was while the run's sensor was read.
     pub at: Option<HostNs>,
 }
@@ -394,7 +396,7 @@ fn of_worker(worker: &Worker, present: &[usize], noise: f64, period: f64) -> Rea
         launches: vec![(kernel, worker.ran)],
         unsure: Vec::new(),
         capture: Some(worker.capture),
-        variance: error * error,
+        variance: error * error + worker.unsure * worker.unsure,
         follows: false,
     }
 }

@@ -41,9 +41,9 @@ pub struct Subject<'s> {
     pub range: &'s Range,
     /// Memories by their place in the capture.
     pub restored: &'s [usize],
-    /// Those of which as much is copied elsewhere instead ([`Stage::keep_spare`]): device and caches
-    /// are as behind restoring.
-    pub elsewhere: &'s [usize],
+    /// Those that get what a launch leaves instead ([`Stage::keep_results`]): device and caches are as
+    /// behind restoring.
+    pub results: &'s [usize],
 }
 
 /// One launch; nanoseconds by the device's stamps.
@@ -52,7 +52,7 @@ pub struct Subject<'s> {
 /// What the runtime returned.
 pub fn once(stage: &Stage<'_>, subject: &Subject<'_>) -> Result<f64, StageError> {
     subject.restored.iter().try_for_each(|index| stage.put_back(*index).map(drop))?;
-    subject.elsewhere.iter().try_for_each(|index| stage.copy_elsewhere(*index).map(drop))?;
+    subject.results.iter().try_for_each(|index| stage.put_results(*index).map(drop))?;
     let event = stage.launch(subject.built, subject.range)?;
     stage.session.finish()?;
     Ok(event.nanoseconds()? as f64)

@@ -206,8 +206,7 @@ pub fn measure(all: &[Device], job: &Job, watch: Watch<'_>) -> Result<Measured, 
             Err(why) => out.mix_missing = Some(why),
         }
     }
-    let subject =
-        Subject { built: &built, range: &built.range, restored: &restored, elsewhere: &[] };
+    let subject = Subject { built: &built, range: &built.range, restored: &restored, results: &[] };
     stage.enter(Step::Timing);
     let samples = measure::in_turns(&stage, std::slice::from_ref(&subject), EFFORT, watch.stop)?;
     let samples = samples.into_iter().next().unwrap_or_default();

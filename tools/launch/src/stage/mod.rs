@@ -45,7 +45,7 @@ pub struct Stage<'c> {
     /// behind the last.
     changed: Vec<(usize, std::ops::Range<usize>)>,
     /// Room of the size of memories, for copies of what would be put back.
-    spare: Vec<(usize, Buffer)>,
+    results: Vec<(usize, Buffer)>,
     /// What memories are copied to so that they are used, and what is copied there so that caches
     /// hold something else.
     scratch: Option<[Buffer; 2]>,
@@ -104,7 +104,7 @@ impl<'c> Stage<'c> {
             before: Vec::new(),
             moves,
             changed: Vec::new(),
-            spare: Vec::new(),
+            results: Vec::new(),
             scratch: None,
             aside: Vec::new(),
             session,
@@ -227,38 +227,36 @@ impl<'c> Stage<'c> {
         }
     }
 
-    /// Makes room for [`Self::copy_elsewhere`] of these memories, and of no others: of buffers that
-    /// have a copy on the device, as far as there is memory.
-    pub fn keep_spare(&mut self, which: &[usize]) {
-        self.spare.clear();
+    /// Keeps what a launch leaves in these memories for [`Self::put_results`], and in no others: of
+    /// buffers that have a copy on the device, as far as there is memory. `results`: of all memories.
+    pub fn keep_results(&mut self, which: &[usize], results: &[Vec<u8>]) {
+        self.results.clear();
         for index in which {
             let copied = self.places.get(*index);
             let is_copied = matches!(copied, Some(Place::Buffer { pristine: Some(_), .. }));
-            let bytes = self.before.get(*index).filter(|bytes| is_copied && !bytes.is_empty());
+            let bytes = results.get(*index).filter(|bytes| is_copied && !bytes.is_empty());
             let room = bytes.and_then(|bytes| {
                 let room = self.session.buffer(bytes.len(), false).ok()?;
                 self.session.write(&room, 0, bytes).is_ok().then_some(room)
             });
-            self.spare.extend(room.map(|room| (*index, room)));
+            self.results.extend(room.map(|room| (*index, room)));
         }
     }
 
-    /// Copies what [`Self::put_back`] would put back to where nothing reads it; nothing without room
-    /// for that.
+    /// Puts what a launch leaves where [`Self::put_back`] puts what was there before; nothing where
+    /// it is not kept.
     ///
     /// # Errors
     /// What the runtime returned.
-    pub fn copy_elsewhere(&self, index: usize) -> Result<Option<Event>, ClError> {
-        let room = self.spare.iter().find(|(of, _)| *of == index).map(|(_, room)| room);
-        let (Some(room), Some(Place::Buffer { pristine: Some(copy), .. })) =
-            (room, self.places.get(index))
-        else {
+    pub fn put_results(&self, index: usize) -> Result<Option<Event>, ClError> {
+        let kept = self.results.iter().find(|(of, _)| *of == index).map(|(_, kept)| kept);
+        let (Some(kept), Some(Place::Buffer { own, .. })) = (kept, self.places.get(index)) else {
             return Ok(None);
         };
         let span = self.put_back_of(index);
         match span.is_empty() {
             true => Ok(None),
-            false => self.session.copy(copy, room, span.start, span.len()).map(Some),
+            false => self.session.copy(kept, own, span.start, span.len()).map(Some),
         }
     }
 

@@ -88,9 +88,9 @@ pub(super) fn workers(
         for of in &found.repetitions {
             // How long the run's launches are of those here. Where a scalar argument decides how much
             // a launch does, windows may be of one of its values only.
-            let longer = match own.zip(of.stamped) {
-                Some((own, stamped)) if is_alone => {
-                    let more = own - stamped;
+            let longer = match own.zip(of.length()) {
+                Some((own, (in_row, alone))) if is_alone => {
+                    let more = own - own.clamp(in_row, alone);
                     let blurred = STAMPS + SAME_LENGTH * own;
                     own / (own - more.signum() * (more.abs() - blurred).max(0.0))
                 }
@@ -101,6 +101,7 @@ pub(super) fn workers(
                 continue;
             }
             let (joules, seconds) = of.of_launches();
+            let unsure = of.unsure();
             // What was measured apart from the run has its own rest beside it, at its own temperature.
             let (joules, idle) = match of.idle {
                 Some(watts) => (joules - watts * seconds, 0.0),
@@ -113,6 +114,7 @@ pub(super) fn workers(
                 joules,
                 idle,
                 seconds: of.seconds,
+                unsure,
                 at: of.at,
             });
         }
@@ -218,6 +220,66 @@ pub fn not_repeated(
                 failed: Some(why.to_owned()),
                 ..Replayed::default()
             });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::replayed::{Repetition, Restoring};
+    use super::super::shapes::Tally;
+    use super::*;
+    use crate::energy::activity::Kind;
+    use proptest::prelude::*;
+
+    /// The window of a launch of so many seconds in the run, as the model gets it.
+    fn window(own: f64, of: Repetition) -> Option<Worker> {
+        let mut device = PhysicalDevice::named("gpu", "", Kind::Gpu);
+        let shape = Shape { name: "k".into(), sizes: vec![64] };
+        let tally = Tally { launches: 9, timed: 9, seconds: 9.0 * own, ..Tally::default() };
+        device.shapes.insert((ClassId(0), shape.clone()), tally);
+        let mut found = Found::of_shape(shape);
+        found.add(of);
+        workers(&device, &[found], &[own]).0.pop()
+    }
+
+    fn repetition(launches: f64, period: f64, stamped: f64) -> Repetition {
+        Repetition {
+            watts: 300.0,
+            seconds: launches * period,
+            launches,
+            stamped: Some(stamped),
+            restoring: None,
+            idle: Some(100.0),
+            at: None,
+            capture: 1,
+        }
+    }
+
+    proptest! {
+        /// A launch that is in the run as long as its turn in a row, or as by itself, or between the
+        /// two, is the same launch: its joules are those of the row.
+        #[test]
+        fn a_launch_between_its_turn_in_a_row_and_its_stamp_is_the_same(
+            turn in 1e-6..1e-2f64,
+            start in 0.0..2e-5f64,
+            at in 0.0..1.0f64,
+        ) {
+            let alone = turn + start;
+            let own = turn + at * start;
+            let worker = window(own, repetition(1000.0, turn, alone)).unwrap();
+            prop_assert!((worker.ran / (1000.0 * own) - 1.0).abs() < 1e-9);
+        }
+
+        /// What restoring draws above idle makes a window less sure, and nothing else does.
+        #[test]
+        fn what_is_taken_off_is_not_wholly_known(watts in 100.0..500.0f64) {
+            let restoring = Some(Restoring { watts, seconds: 1e-5 });
+            let of = Repetition { restoring, ..repetition(1000.0, 4e-5, 3e-5) };
+            let worker = window(3e-5, of).unwrap();
+            let drawn = 1000.0 * (watts - 100.0) * 1e-5;
+            prop_assert!((worker.unsure - 0.1 * drawn).abs() < 1e-9);
+            prop_assert_eq!(window(3e-5, Repetition { restoring: None, ..of }).unwrap().unsure, 0.0);
         }
     }
 }
