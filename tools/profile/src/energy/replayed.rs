@@ -70,11 +70,10 @@ impl Repetition {
     }
 
     /// Joules by which its launches may be off, one standard deviation, because restoring changes what
-    /// caches hold for them.
+    /// caches hold for them; none where the rest beside it is not known.
     pub(super) fn unsure(&self) -> f64 {
-        let idle = self.idle.unwrap_or(0.0);
-        let drawn = |r: Restoring| (r.watts - idle).max(0.0) * r.seconds;
-        RESTORED * self.launches * self.restoring.map_or(0.0, drawn)
+        let drawn = |(r, idle): (Restoring, f64)| (r.watts - idle).max(0.0) * r.seconds;
+        RESTORED * self.launches * self.restoring.zip(self.idle).map_or(0.0, drawn)
     }
 
     /// What a launch adds to idle power, in joules; `idle`: of the run.
