@@ -546,7 +546,12 @@ fn divergence(of: &Kernel, device: Option<&Device>, model: Option<&Bounds>, out:
     let text = Sentence::from("lanes busy ").share("lanes busy", counted(busy.min(1.0)));
     out.statements.push(Statement::new("divergence", Evidence::Counted, text));
     let is_issued = matches!(out.limit, Some(Resource::Issue | Resource::Latency));
-    if busy < 0.85 && (is_open(out) || is_issued) {
+    // Lanes that a group has no items for are idle whatever branches do.
+    let filled = of.local.or(of.items).zip(lanes).map_or(1.0, |(items, lanes)| {
+        let lanes = u64::from(lanes.max(1));
+        items as f64 / (items.div_ceil(lanes).max(1) * lanes) as f64
+    });
+    if busy < 0.85 * filled && (is_open(out) || is_issued) {
         // Warps that part issue for fewer lanes, and wait for each branch by itself.
         let takes: &[Resource] = match out.limit {
             Some(Resource::Latency) => &[Resource::Issue, Resource::Integer, Resource::Latency],
@@ -554,7 +559,7 @@ fn divergence(of: &Kernel, device: Option<&Device>, model: Option<&Bounds>, out:
         };
         let text = "items of a warp that take the same branches would fill the idle lanes";
         let lever = Lever::new(Over::launches(of.launches), Evidence::Modelled, text);
-        out.levers.push(lever.saving(share_of(of, device, model, takes, 1.0 - busy)));
+        out.levers.push(lever.saving(share_of(of, device, model, takes, 1.0 - busy / filled)));
     }
     let spilled = of.mix.as_ref().map_or(0, |mix| mix.bytes(Space::Private));
     if spilled > 0 {

@@ -199,14 +199,10 @@ fn candidates(of: &Kernel, device: &Device, model: &Bounds, worked: Figure) -> V
     all
 }
 
-/// Units without a group, as far as more groups would help. What a unit does is shared out by them;
-/// what it waits for is not, but of a CPU, whose threads run one item after another.
+/// Units without a group, as far as more groups would help.
 fn few_groups(of: &Kernel, device: &Device, all: &[Candidate], rest: f64) -> Candidate {
     let used = units_used(of, device);
-    let parts = device.is_cpu() && of.items > of.groups();
-    let shared = all
-        .iter()
-        .filter(|c| c.resource.is_of_a_unit() || parts && c.resource == Resource::Latency);
+    let shared = all.iter().filter(|c| is_shared_out(c, of, device));
     // Counters see all units; bounds are of those that have work.
     let on_unit = |c: &Candidate| {
         if of.busy.contains_key(&c.resource) { c.least.value / used } else { c.least.value }
@@ -222,6 +218,13 @@ fn few_groups(of: &Kernel, device: &Device, all: &[Candidate], rest: f64) -> Can
         measured: false,
         assumed: device.typical,
     }
+}
+
+/// Whether more groups would share out what takes the time: what a unit does, and on a CPU, whose
+/// threads run one item after another, what it waits for.
+fn is_shared_out(c: &Candidate, of: &Kernel, device: &Device) -> bool {
+    let parts = device.is_cpu() && of.items > of.groups();
+    c.resource.is_of_a_unit() || parts && c.resource == Resource::Latency
 }
 
 /// Share of the time from which on compute units without work are worth a word.
@@ -461,8 +464,10 @@ fn too_few(of: &Kernel, device: &Device, all: &[Candidate]) -> Option<Verdict> {
     let used = units_used(of, device);
     let few = all.iter().find(|c| c.resource == Resource::FewGroups).filter(|_| used <= FEW)?;
     let rest = few.most.value.max(f64::MIN_POSITIVE);
-    let others = all.iter().filter(|c| c.resource != Resource::FewGroups).map(Candidate::score);
-    // What units do is not known, or is more of the time than any wait.
+    let is_other =
+        |c: &&Candidate| c.resource != Resource::FewGroups && !is_shared_out(c, of, device);
+    let others = all.iter().filter(is_other).map(Candidate::score);
+    // What units do is not known, or is more of the time than what more groups leave as it is.
     let waits = is_counted(of) && others.fold(0.0, f64::max) > few.least.value / rest;
     let start = match few.certain {
         true => "too few groups: ",

@@ -7,7 +7,7 @@ use super::takes::takes;
 use super::{Resource, ceiling};
 use crate::device::{Device, name};
 use crate::figure::{Evidence, Figure, Missing};
-use crate::kernel::Kernel;
+use crate::kernel::{KEPT, Kernel};
 use crate::latency::{self, Occupancy};
 use clscope_mix::{Class, Family, Mix, Precision, SECTOR, Space};
 use serde::Serialize;
@@ -341,23 +341,36 @@ fn one_by_one(mix: &Mix, device: &Device, precision: Precision) -> Option<Figure
     (count > 0).then(|| Figure::counted(count).over(rate))
 }
 
-/// Accesses of work-items to global memory.
-fn accesses(kernel: &Kernel) -> Option<u64> {
-    let global = |c: &Class| matches!(c.memory(), Some(Space::Global | Space::Generic));
-    let classes = &kernel.mix.as_ref()?.classes;
-    Some(classes.iter().filter(|(c, _)| global(c)).map(|(_, t)| t.threads).sum())
+/// Whether accesses of a class take the nearest cache: those to global memory, and of a CPU those to
+/// constant memory, which is memory that is read.
+fn is_cached(class: Class, device: &Device) -> bool {
+    match class.memory() {
+        Some(Space::Global | Space::Generic) => true,
+        Some(Space::Constant) => device.is_cpu(),
+        _ => false,
+    }
+}
+
+/// Accesses of work-items that take the nearest cache.
+fn accesses(kernel: &Kernel, device: &Device) -> Option<u64> {
+    let classes = kernel.mix.as_ref()?.classes.iter();
+    Some(classes.filter(|(c, _)| is_cached(**c, device)).map(|(_, t)| t.threads).sum())
 }
 
 /// Bytes that caches move if each access fetches a piece of its own: those that were counted, where
 /// pieces were.
 fn in_pieces(kernel: &Kernel, device: &Device, asked: Figure) -> Figure {
-    let all = accesses(kernel).map(|n| Figure::counted(n.saturating_mul(device.piece())));
+    let all = accesses(kernel, device).map(|n| Figure::counted(n.saturating_mul(device.piece())));
     match (kernel.pieces(), all) {
         (Some(pieces), _) => pieces,
         (_, Some(all)) => asked.larger(all),
         _ => asked,
     }
 }
+
+/// Share of the nearest cache's rate from which on a set of bytes is read by caches of the unit's own:
+/// farther ones, which units share, are slower. Judged.
+const NEARBY: f64 = 0.5;
 
 /// Share of instructions that wait for the one before, where the code's dependences are not known.
 const DEPENDENT: f64 = 0.5;
@@ -451,7 +464,9 @@ pub fn bounds(kernel: &Kernel, device: &Device) -> Bounds {
         found.missing.insert(why);
     }
     if let Some(mix) = &kernel.mix {
-        for resource in BY_CLASS {
+        // Constant memory of a CPU is memory that is read.
+        let apart = |r: &Resource| *r != Resource::ConstantMemory || !device.is_cpu();
+        for resource in BY_CLASS.into_iter().filter(apart) {
             match takes(kernel, device, resource) {
                 Ok(takes) => {
                     let may_join = is_joined && resource.is_issued_to();
@@ -478,7 +493,9 @@ pub fn bounds(kernel: &Kernel, device: &Device) -> Bounds {
         let local: u64 = local.sum();
         if local > 0 {
             let local = Figure::counted(local);
-            let rate = device.get(name::LOCAL);
+            // Of a CPU it is memory that lies in the nearest cache.
+            let near = device.get(name::L1).ok().filter(|_| device.is_cpu());
+            let rate = device.get(name::LOCAL).map(|r| near.map_or(r, |near| near.larger(r)));
             found.add(
                 Resource::LocalMemory,
                 rate.map(|r| Some(wider(local.over(r)))),
@@ -537,7 +554,7 @@ fn of_memory(
                 // Where a CPU's compiler makes no vectors of items, or they gather, each access is
                 // an instruction.
                 let apart = device.get(name::CONSTANT_APART).ok().filter(|_| device.is_cpu());
-                if let (Some(apart), Some(n)) = (apart, accesses(kernel)) {
+                if let (Some(apart), Some(n)) = (apart, accesses(kernel, device)) {
                     most = most.larger(wider(Figure::counted(n).over(apart)));
                 }
                 // Each piece that lies alone takes a line, and words of one bank follow one another.
@@ -562,17 +579,23 @@ fn of_memory(
         if let (Some(traffic), Some(rate)) = (kernel.traffic(device), rate) {
             let ns = traffic.last.ns(device, rate, name::GATHER_LAST, name::SCATTER_LAST);
             let least = Figure::exact(ns, Evidence::Modelled);
-            // Each access may fetch what no other does, where nothing says how soon others do.
-            let all = kernel.beyond_nearest_at_most(device);
+            // Each access may fetch what no other does, where nothing says how soon others do: neither
+            // counts, nor that a unit's own caches read all that the launch touches.
+            let near = device.get(name::L1).is_ok_and(|l1| curve >= Some(NEARBY * l1.value));
+            let all = kernel.beyond_nearest_at_most(device).or(near.then_some(traffic.last.bytes));
             let all = all.unwrap_or_else(|| in_pieces(kernel, device, bytes).value);
             let most = all / curve.unwrap_or(rate).min(rate);
             let most = Figure::exact(most, Evidence::Modelled);
             found.range(Resource::LastCache, Some(least), None, Some(most), false);
         }
         if kernel.dram_bytes.is_none() {
-            // What items of a warp share comes once.
+            // What items of a warp share comes once, and what the last cache surely keeps, too.
             let once = kernel.pieces().filter(|pieces| pieces.value < bytes.value);
-            let time = device.get(name::DRAM).map(|r| Some(once.unwrap_or(bytes).over(r)));
+            let kept = device.last_cache().map(|all| KEPT * all);
+            let set = kernel.footprint.filter(|set| kept.is_some_and(|kept| *set <= kept));
+            let once = once.unwrap_or(bytes).value.min(set.unwrap_or(f64::INFINITY));
+            let once = Figure::exact(once, Evidence::Counted);
+            let time = device.get(name::DRAM).map(|r| Some(once.over(r)));
             found.add(Resource::MemoryIfMissed, time, false);
         }
     }

@@ -314,10 +314,17 @@ impl Of<'_> {
     }
 
     /// A CPU ends a loop over the items of a group at each barrier, and stores what every item keeps
-    /// for the next loop. The rate is measured with items that keep hardly anything.
+    /// for the next loop. The rate is measured with items that keep hardly anything. Where items are
+    /// joined to vectors that is a value that is stored and loaded, at least.
     fn barriers(&self) -> Takes {
-        let least = Figure::counted(self.tally.threads).over(self.best);
-        Takes { least, likely: least, most: least.times(KEPT_VALUES) }
+        let measured = Figure::counted(self.tally.threads).over(self.best);
+        let most = measured.times(KEPT_VALUES);
+        let near = self.device.get(name::L1).ok().filter(|_| self.device.joins_items());
+        let least = near.map(|near| Figure::counted(self.tally.threads).times(8.0).over(near));
+        match least.filter(|least| least.value < measured.value) {
+            Some(least) => Takes { most, ..Takes::between(least, measured) },
+            None => Takes { least: measured, likely: measured, most },
+        }
     }
 
     /// The rate is measured with items that index arrays of 128 bytes differently.
