@@ -199,6 +199,15 @@ pub struct Counts {
     pub reuse: Option<Reuse>,
 }
 
+/// Copies of so many counters, a power of two, that work-groups add to in turns.
+pub(crate) fn shards(words: usize) -> usize {
+    /// At most, and the bytes of all copies that are tried for.
+    const SHARDS: usize = 64;
+    const ARRAY: usize = 4 << 20;
+    let shards = (ARRAY / (words.max(1) * 8)).clamp(1, SHARDS);
+    1 << shards.ilog2()
+}
+
 /// Groups up to which those that are longer than others are single ones: copies are taken in turns,
 /// and rows of an image have a power of two of groups.
 const LONGEST: usize = 8;

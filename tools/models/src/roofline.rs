@@ -15,7 +15,7 @@ mod likely;
 mod resource;
 mod takes;
 
-pub use bounds::{Bound, Bounds, LONG, bounds, units_used};
+pub use bounds::{Bound, Bounds, LONG, bounds, evenly_used, units_used};
 pub use classes::{Ceiling, Counted, ceiling_of};
 pub use likely::{Family, dominant, likely, moving};
 pub use resource::Resource;

@@ -19,16 +19,12 @@ use super::transactions::{Again, Counters, Counting};
 use super::{Layout, Places, layout};
 use crate::Error;
 use crate::class::Space;
-use crate::program::Counted;
+use crate::program::{Counted, shards};
 use std::fmt::Write;
 
 /// Counters of a function, by blocks and by accesses to memory, up to which they are kept in
 /// registers.
 const IN_REGISTERS: usize = 64;
-/// Copies of the counters at most: work-groups add to different ones.
-const SHARDS: usize = 64;
-/// Bytes of all copies that are tried for.
-const ARRAY: usize = 4 << 20;
 
 /// Writes the program with counters. With `accesses` also those of transactions of memory, which
 /// take much more time: lanes compare their addresses at every access.
@@ -57,8 +53,7 @@ pub fn counted(binary: &[u8], accesses: bool) -> Result<Counted, Error> {
     let before_reuse = behind + counters.count();
     let global = of_functions.iter().flatten().any(|a| a.memory() == Some(Space::Global));
     let words = before_reuse + if global { reuse::WORDS } else { 0 };
-    let shards = (ARRAY / (words * 8)).clamp(1, SHARDS);
-    let shards = 1 << shards.ilog2();
+    let shards = shards(words);
     let reuse = global.then_some((before_reuse, counters.banks));
     let writer = Writer { prefix, warps, words, behind, reuse, shards };
 

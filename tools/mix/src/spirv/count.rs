@@ -1,11 +1,12 @@
 //! SPIR-V that counts: each block adds to a variable of its function, and where the function
 //! returns the variables are added to a buffer that each kernel takes as a further, last argument.
-//! Functions that kernels call are handed the buffer, too.
+//! Functions that kernels call are handed the buffer, too. Where sizes have 64 bits the buffer holds
+//! several copies: each kernel goes by its work-group to one of them.
 
 use super::{HEADER, Layout, Module, Type, op};
 use crate::Error;
-use crate::program::Counted;
-use std::collections::BTreeMap;
+use crate::program::{Counted, Function, shards};
+use std::collections::{BTreeMap, BTreeSet};
 
 const INT64: u32 = 11;
 const INT64_ATOMICS: u32 = 12;
@@ -16,6 +17,12 @@ const PURE: u32 = 4;
 const CONST: u32 = 8;
 const CROSS_WORKGROUP: u32 = 5;
 const FUNCTION: u32 = 7;
+const INPUT: u32 = 1;
+/// What a decoration says of a variable, and what such a variable holds: the number of groups, and
+/// which of them this one is, in each dimension.
+const BUILT_IN: u32 = 11;
+const GROUPS: u32 = 24;
+const GROUP: u32 = 26;
 
 /// Words that are put in front of the word at a place.
 type Insertions = BTreeMap<usize, Vec<u32>>;
@@ -37,6 +44,10 @@ pub fn counted(bytes: &[u8]) -> Result<Counted, Error> {
     let mut writer = Writer { bound: layout.bound, new: Insertions::new() };
     writer.capabilities(&layout);
     let common = writer.common(&layout);
+    let kernels = layout.kernels();
+    let is_told = layout.is_wide && layout.called_by_others(&kernels).next().is_none();
+    let copies = if is_told { shards(layout.program.blocks.len()) } else { 1 };
+    let own_copy = (copies > 1).then(|| writer.copies(&layout, &common, copies));
     let mut patched = Vec::new();
     let kinds = writer.function_types(&layout, &common);
     for (places, function) in layout.functions.iter().zip(&layout.program.functions) {
@@ -62,6 +73,13 @@ pub fn counted(bytes: &[u8]) -> Result<Counted, Error> {
         for variable in &variables {
             writer.put(first, op::STORE, &[*variable, common.zero]);
         }
+        let given = buffer;
+        let buffer = match &own_copy {
+            Some(copies) if kernels.contains(&places.id) => {
+                writer.own_copy(first, &common, copies, given)
+            }
+            _ => given,
+        };
         for (place, variable) in places.blocks.iter().zip(&variables) {
             let (before, after) = (writer.id(), writer.id());
             writer.put(*place, op::LOAD, &[common.word, before, *variable]);
@@ -88,7 +106,9 @@ pub fn counted(bytes: &[u8]) -> Result<Counted, Error> {
         for (end, callee) in &places.calls {
             let has_body = layout.functions.iter().any(|f| f.id == *callee && !f.blocks.is_empty());
             if has_body {
-                // Directly behind the call, before anything else that is put there.
+                // Directly behind the call, before anything else that is put there. A kernel goes to
+                // its copy by itself.
+                let buffer = if kernels.contains(callee) { given } else { buffer };
                 writer.new.entry(*end).or_default().insert(0, buffer);
             }
         }
@@ -99,16 +119,39 @@ pub fn counted(bytes: &[u8]) -> Result<Counted, Error> {
         }
     }
     let program = layout.program.clone().within_limits()?;
-    let code = writer.woven(&module, &layout);
+    let added = own_copy.as_ref().map_or_else(Vec::new, |of| vec![of.group, of.groups]);
+    let code = writer.woven(&module, &layout, &added);
     Ok(Counted {
         code,
         program,
-        shards: 1,
+        shards: copies,
         warps: false,
         accesses: Vec::new(),
         reuse: false,
         dump: None,
     })
+}
+
+impl Layout {
+    /// Entry points, and functions of their names: an entry point may be no more than a call of one,
+    /// which runtimes leave out.
+    fn kernels(&self) -> BTreeSet<u32> {
+        let all = || self.functions.iter().zip(&self.program.functions);
+        let names: BTreeSet<&str> =
+            all().filter(|(_, of)| of.kernel).map(|(_, of)| of.name.as_str()).collect();
+        let is_one = |of: &Function| of.kernel || names.contains(of.name.as_str());
+        all().filter(|(_, of)| is_one(of)).map(|(places, _)| places.id).collect()
+    }
+
+    /// Kernels that functions call that are none.
+    fn called_by_others<'l>(
+        &'l self,
+        kernels: &'l BTreeSet<u32>,
+    ) -> impl Iterator<Item = u32> + 'l {
+        let others = self.functions.iter().filter(|of| !kernels.contains(&of.id));
+        let calls = others.flat_map(|of| of.calls.iter().map(|(_, callee)| *callee));
+        calls.filter(|callee| kernels.contains(callee))
+    }
 }
 
 /// Ids that all functions use.
@@ -123,6 +166,17 @@ struct Common {
     relaxed: u32,
     /// A constant for each block.
     indices: Vec<u32>,
+}
+
+/// What tells which copy of the counters a group adds to.
+struct Copies {
+    /// Variables with the group and the number of groups, and the type of what they hold.
+    group: u32,
+    groups: u32,
+    vector: u32,
+    /// Constants: of the copies, a power of two, less 1; counters of a copy.
+    mask: u32,
+    length: u32,
 }
 
 struct Writer {
@@ -161,6 +215,62 @@ impl Writer {
         })
     }
 
+    fn constant(&mut self, layout: &Layout, kind: u32, value: &[u32]) -> u32 {
+        let id = self.id();
+        self.put(layout.first_function, op::CONSTANT, &[&[kind, id], value].concat());
+        id
+    }
+
+    /// Declares what tells groups apart, and names it at every entry point.
+    fn copies(&mut self, layout: &Layout, common: &Common, copies: usize) -> Copies {
+        let wanted = Type::Vector(common.word, 3);
+        let vector = self.of_type(layout, &wanted, op::TYPE_VECTOR, &[common.word, 3]);
+        let wanted = Type::Pointer(INPUT, vector);
+        let pointer = self.of_type(layout, &wanted, op::TYPE_POINTER, &[INPUT, vector]);
+        let [group, groups] = [GROUP, GROUPS].map(|builtin| {
+            let known = layout.builtins.get(&builtin).copied();
+            let variable = known.unwrap_or_else(|| {
+                let id = self.id();
+                self.put(layout.first_type, op::DECORATE, &[id, BUILT_IN, builtin]);
+                self.put(layout.first_function, op::VARIABLE, &[pointer, id, INPUT]);
+                id
+            });
+            for (end, _, named) in &layout.entries {
+                if !named.contains(&variable) {
+                    self.new.entry(*end).or_default().insert(0, variable);
+                }
+            }
+            variable
+        });
+        let mask = self.constant(layout, common.word, &[copies as u32 - 1, 0]);
+        let length = layout.program.blocks.len() as u32;
+        let length = self.constant(layout, common.word, &[length, 0]);
+        Copies { group, groups, vector, mask, length }
+    }
+
+    /// The copy of the group that runs: groups take them in turns.
+    fn own_copy(&mut self, at: usize, common: &Common, of: &Copies, buffer: u32) -> u32 {
+        let mut value = |opcode, operands: &[u32]| {
+            let id = self.id();
+            let kind = if opcode == op::LOAD { of.vector } else { common.word };
+            self.put(at, opcode, &[&[kind, id], operands].concat());
+            id
+        };
+        let (group, groups) = (value(op::LOAD, &[of.group]), value(op::LOAD, &[of.groups]));
+        let [x, y, z] = [0, 1, 2].map(|n| value(op::COMPOSITE_EXTRACT, &[group, n]));
+        let [columns, rows] = [0, 1].map(|n| value(op::COMPOSITE_EXTRACT, &[groups, n]));
+        let plane = value(op::IMUL, &[z, rows]);
+        let row = value(op::IADD, &[plane, y]);
+        let row = value(op::IMUL, &[row, columns]);
+        let number = value(op::IADD, &[row, x]);
+        let turn = value(op::BITWISE_AND, &[number, of.mask]);
+        let place = value(op::IMUL, &[turn, of.length]);
+        let pointer = self.id();
+        let operands = [common.buffer_pointer, pointer, buffer, place];
+        self.put(at, op::IN_BOUNDS_PTR_ACCESS_CHAIN, &operands);
+        pointer
+    }
+
     fn common(&mut self, layout: &Layout) -> Common {
         let word = self.of_type(layout, &Type::Integer(64), op::TYPE_INT, &[64, 0]);
         let half = self.of_type(layout, &Type::Integer(32), op::TYPE_INT, &[32, 0]);
@@ -169,12 +279,7 @@ impl Writer {
             self.of_type(layout, &wanted, op::TYPE_POINTER, &[storage, word])
         };
         let (buffer_pointer, variable_pointer) = (pointer(CROSS_WORKGROUP), pointer(FUNCTION));
-        let mut constant = |kind: u32, value: &[u32]| {
-            let id = self.id();
-            let operands = [&[kind, id], value].concat();
-            self.put(layout.first_function, op::CONSTANT, &operands);
-            id
-        };
+        let mut constant = |kind: u32, value: &[u32]| self.constant(layout, kind, value);
         let indices =
             (0..layout.program.blocks.len()).map(|n| constant(word, &[n as u32, 0])).collect();
         Common {
@@ -206,15 +311,24 @@ impl Writer {
         out
     }
 
-    /// The module with all that is new. Calls that got an argument are a word longer.
-    fn woven(&self, module: &Module, layout: &Layout) -> Vec<u8> {
-        let mut longer: Vec<usize> = Vec::new();
+    /// The module with all that is new. Calls that got an argument are a word longer, and entry points
+    /// that name variables more.
+    fn woven(&self, module: &Module, layout: &Layout, added: &[u32]) -> Vec<u8> {
+        let mut longer: Vec<(usize, u32)> = Vec::new();
         for word in module.instructions().flatten() {
             let callee = word.operand(2);
             let has_body =
                 || layout.functions.iter().any(|f| f.id == callee && !f.blocks.is_empty());
-            if word.opcode == op::FUNCTION_CALL && has_body() {
-                longer.push(word.at);
+            match word.opcode {
+                op::FUNCTION_CALL if has_body() => longer.push((word.at, 1)),
+                op::ENTRY_POINT => {
+                    let entry = layout.entries.iter().find(|(end, ..)| *end == word.end());
+                    let new = entry.map_or(0, |(_, _, named)| {
+                        added.iter().filter(|id| !named.contains(id)).count()
+                    });
+                    longer.push((word.at, new as u32));
+                }
+                _ => {}
             }
         }
         let mut out: Vec<u32> = Vec::with_capacity(module.words.len() * 2);
@@ -222,8 +336,8 @@ impl Writer {
         for (at, word) in module.words.iter().enumerate() {
             out.extend(self.new.get(&at).into_iter().flatten());
             let mut word = *word;
-            if longer.next_if_eq(&at).is_some() {
-                word = word.wrapping_add(1 << 16);
+            if let Some((_, more)) = longer.next_if(|(place, _)| *place == at) {
+                word = word.wrapping_add(more << 16);
             }
             out.push(if at == 3 { self.bound } else { word });
         }

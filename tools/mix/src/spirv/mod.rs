@@ -107,6 +107,14 @@ struct Layout {
     functions: Vec<Places>,
     types: BTreeMap<u32, Type>,
     capabilities: BTreeSet<u32>,
+    /// Entry points: where they end, their functions, and the variables that they name.
+    entries: Vec<(usize, u32, Vec<u32>)>,
+    /// Variables that the environment sets, by what they hold.
+    builtins: BTreeMap<u32, u32>,
+    /// Sizes and addresses have 64 bits.
+    is_wide: bool,
+    /// The first type, before which decorations stand.
+    first_type: usize,
     /// The first function.
     first_function: usize,
     bound: u32,
@@ -224,6 +232,10 @@ impl Module {
             functions: Vec::new(),
             types: BTreeMap::new(),
             capabilities: BTreeSet::new(),
+            entries: Vec::new(),
+            builtins: BTreeMap::new(),
+            is_wide: false,
+            first_type: self.words.len(),
             first_function: self.words.len(),
             bound: self.words.get(3).copied().unwrap_or(0),
             specialised: false,
@@ -261,11 +273,21 @@ impl Module {
                 op::EXT_INST_IMPORT if string(word.operands.get(1..)) == "OpenCL.std" => {
                     standard.insert(word.operand(0));
                 }
+                // Physical64.
+                op::MEMORY_MODEL => out.is_wide = word.operand(0) == 2,
                 op::ENTRY_POINT => {
-                    kernels.insert(word.operand(1), string(word.operands.get(2..)));
+                    let name = string(word.operands.get(2..));
+                    let variables = word.operands.get(3 + name.len() / 4..).unwrap_or_default();
+                    out.entries.push((word.end(), word.operand(1), variables.to_vec()));
+                    kernels.insert(word.operand(1), name);
                 }
                 // SpecId.
                 op::DECORATE if word.operand(1) == 1 => out.specialised = true,
+                // BuiltIn.
+                op::DECORATE if word.operand(1) == 11 => {
+                    out.builtins.insert(word.operand(2), word.operand(0));
+                }
+                op::TYPE_FIRST..=op::TYPE_LAST => out.first_type = out.first_type.min(word.at),
                 op::FUNCTION => {
                     out.first_function = out.first_function.min(word.at);
                     open = Some(Places {

@@ -73,7 +73,7 @@ fn a_module_that_counts_can_be_read_and_has_one_argument_more() {
     let counted = counted(LOOP).unwrap();
     let (before, after) = (Module::read(LOOP).unwrap(), Module::read(&counted.code).unwrap());
     let (old, new) = (before.layout().unwrap(), after.layout().unwrap());
-    assert_eq!(counted.words(), old.program.blocks.len());
+    assert_eq!(counted.words(), 64 * old.program.blocks.len());
     assert_eq!(new.program.blocks.len(), old.program.blocks.len());
     assert!(new.capabilities.contains(&11) && new.capabilities.contains(&12));
     for (old, new) in old.functions.iter().zip(&new.functions) {
@@ -84,6 +84,13 @@ fn a_module_that_counts_can_be_read_and_has_one_argument_more() {
         let (had, has) =
             (arguments(&before.layout().unwrap(), old), arguments(&after.layout().unwrap(), new));
         assert_eq!(has, had + usize::from(!old.blocks.is_empty()));
+    }
+    // Every entry point names what tells groups apart, once.
+    for (_, _, named) in &new.entries {
+        for builtin in [24, 26] {
+            let times = named.iter().filter(|id| **id == new.builtins[&builtin]).count();
+            assert_eq!(times, 1, "{builtin}");
+        }
     }
     // What was there is there still, in its order, but for heads and types of functions and calls.
     let kept: Vec<u16> = before.instructions().map(|w| w.unwrap().opcode).collect();

@@ -11,14 +11,14 @@ use crate::device::Device;
 use crate::figure::{Evidence, Figure};
 use crate::kernel::Kernel;
 use crate::roofline::{
-    ABOVE, Bound, Bounds, Family, LONG, Resource, bounds, likely, moving, units_used,
+    ABOVE, Bound, Bounds, Family, LONG, Resource, bounds, evenly_used, likely, moving, units_used,
 };
 
 /// From this share of the time on, a resource is what the time is spent on.
 const NEAR: f64 = 0.7;
 /// So much less than the closest bound, a certain one is still the better verdict.
 const RATHER: f64 = 0.95;
-/// Share of the compute units up to which idle ones are the reason.
+/// Of the compute units that can be idle beside one, the share from which on they are the reason.
 const FEW: f64 = 0.5;
 /// A resource that explains less of the time than this is not its reason.
 const FAR: f64 = 0.1;
@@ -211,7 +211,11 @@ fn few_groups(of: &Kernel, device: &Device, all: &[Candidate], rest: f64) -> Can
     let certain = shared.filter(|c| c.certain).any(|c| (NEAR..=ABOVE).contains(&on_unit(c)));
     let figure = |value| Figure::exact(value, Evidence::Modelled);
     Candidate {
-        resource: Resource::FewGroups,
+        resource: if evenly_used(of, device).is_some_and(|even| even <= used) {
+            Resource::UnevenGroups
+        } else {
+            Resource::FewGroups
+        },
         least: figure(busy * rest),
         most: figure(rest),
         certain: certain && !device.typical,
@@ -462,27 +466,38 @@ fn launching(empty: Option<Figure>, from: f64, device: &Device) -> Option<Verdic
 fn too_few(of: &Kernel, device: &Device, all: &[Candidate]) -> Option<Verdict> {
     let groups = of.groups()?;
     let used = units_used(of, device);
-    let few = all.iter().find(|c| c.resource == Resource::FewGroups).filter(|_| used <= FEW)?;
+    let most = 1.0 - f64::from(device.compute_units.max(1)).recip();
+    let is_idle =
+        |c: &&Candidate| matches!(c.resource, Resource::FewGroups | Resource::UnevenGroups);
+    let few = all.iter().filter(|_| 1.0 - used >= FEW * most).find(is_idle)?;
     let rest = few.most.value.max(f64::MIN_POSITIVE);
-    let is_other =
-        |c: &&Candidate| c.resource != Resource::FewGroups && !is_shared_out(c, of, device);
+    let is_other = |c: &&Candidate| !is_idle(c) && !is_shared_out(c, of, device);
     let others = all.iter().filter(is_other).map(Candidate::score);
     // What units do is not known, or is more of the time than what more groups leave as it is.
     let waits = is_counted(of) && others.fold(0.0, f64::max) > few.least.value / rest;
     let start = match few.certain {
-        true => "too few groups: ",
+        true => Sentence::default(),
         false if waits => return None,
-        false => "likely too few groups: ",
+        false => "likely ".into(),
     };
-    Some(Verdict {
-        limit: Resource::FewGroups,
-        sure: if few.certain { Sure::Certain } else { Sure::Likely },
-        reached: Some(used),
-        text: Sentence::from(start)
+    let start = start.put(few.resource.name()).put(": ");
+    let text = match of.longest_group.filter(|_| few.resource == Resource::UnevenGroups) {
+        Some(times) => start
+            .put("the longest takes ")
+            .tenths("of the mean group", "group", counted(times))
+            .put(" times as long as the mean"),
+        None => start
             .count(groups, "group", "groups")
             .put(" for ")
             .whole("compute units", u64::from(device.compute_units))
-            .put(" compute units, so that ")
+            .put(" compute units"),
+    };
+    Some(Verdict {
+        limit: few.resource,
+        sure: if few.certain { Sure::Certain } else { Sure::Likely },
+        reached: Some(used),
+        text: text
+            .put(", so that ")
             .share("of the device", counted(1.0 - used))
             .put(" of the device waits"),
     })

@@ -7,7 +7,7 @@ use super::takes::takes;
 use super::{Resource, ceiling};
 use crate::device::{Device, name};
 use crate::figure::{Evidence, Figure, Missing};
-use crate::kernel::{KEPT, Kernel};
+use crate::kernel::Kernel;
 use crate::latency::{self, Occupancy};
 use clscope_mix::{Class, Family, Mix, Precision, SECTOR, Space};
 use serde::Serialize;
@@ -69,7 +69,17 @@ impl Bounds {
 /// Share of the device's compute units that a launch can use: a group runs on one of them.
 pub fn units_used(kernel: &Kernel, device: &Device) -> f64 {
     let units = f64::from(device.compute_units.max(1));
-    kernel.groups().map_or(1.0, |groups| (groups as f64 / units).min(1.0))
+    let groups = kernel.groups().map_or(f64::INFINITY, |groups| groups as f64);
+    (groups / units).min(evenly_used(kernel, device).unwrap_or(1.0)).min(1.0)
+}
+
+/// Share of a CPU's compute units that a launch can use because one of its groups does so much more
+/// than the others that it ends last, whatever runs beside it; `None` where none does.
+pub fn evenly_used(kernel: &Kernel, device: &Device) -> Option<f64> {
+    let units = f64::from(device.compute_units.max(1));
+    let times = kernel.longest_group.filter(|times| device.is_cpu() && *times >= LONG)?;
+    let used = kernel.groups()? as f64 / (times * units);
+    Some(used).filter(|used| *used < 1.0)
 }
 
 /// FLOP of a type by its operations: 2 a fused multiply-add, 1 each other.
@@ -281,15 +291,12 @@ pub const LONG: f64 = 2.0;
 
 /// Time of the longest group alone, ns, where it is longer than others, and at most: nobody hides what
 /// its warps wait for. Its longest warp takes what the mean of its warps does or more, up to all of
-/// the group's instructions. A thread of a CPU runs its items one after another.
+/// the group's instructions. Of a CPU see [`evenly_used`].
 fn longest_group(kernel: &Kernel, device: &Device) -> Option<(Figure, Option<Figure>)> {
-    let times = kernel.longest_group.filter(|times| *times >= LONG)?;
+    let times = kernel.longest_group.filter(|times| *times >= LONG && !device.is_cpu())?;
     let mean = one_warp(kernel, device, Lead::Anywhere)?.1.times(times);
     let warps = kernel.local?.div_ceil(u64::from(device.lanes.unwrap_or(1).max(1)));
-    Some(match device.is_cpu() {
-        true => (mean.times((warps as f64 / at_once(kernel, device)).max(1.0)), None),
-        false => (mean, Some(mean.times(warps as f64)).filter(|_| warps > 1)),
-    })
+    Some((mean, Some(mean.times(warps as f64)).filter(|_| warps > 1)))
 }
 
 /// Time of waiting with the warps that fit, ns.
@@ -591,7 +598,7 @@ fn of_memory(
         if kernel.dram_bytes.is_none() {
             // What items of a warp share comes once, and what the last cache surely keeps, too.
             let once = kernel.pieces().filter(|pieces| pieces.value < bytes.value);
-            let kept = device.last_cache().map(|all| KEPT * all);
+            let kept = device.kept_at_random();
             let set = kernel.footprint.filter(|set| kept.is_some_and(|kept| *set <= kept));
             let once = once.unwrap_or(bytes).value.min(set.unwrap_or(f64::INFINITY));
             let once = Figure::exact(once, Evidence::Counted);
