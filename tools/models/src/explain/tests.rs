@@ -139,6 +139,12 @@ fn idle_lanes_save_no_more_than_their_resource_takes() {
     // 1000 instructions on 10 units at 10 ns: 1 us a launch, of which half is idle.
     assert!((lever.saves_ns.unwrap().value - 4.0 * 1000.0 * 0.5).abs() < 1.0, "{lever:?}");
     assert_eq!(lever.evidence, Evidence::Modelled);
+    // Of one item the other lanes are idle whatever it does.
+    let mut one = mix(&[(Class::SingleArith, 1000, 1000, 0)]);
+    one.classes.get_mut(&Class::SingleArith).unwrap().warps = Some(1000);
+    let one = Kernel { mix: Some(one), items: Some(1), local: Some(1), ..kernel("one", 900e3) };
+    let found = device(&on(vec![one]), Some(&device_file), ALL).kernels[0].clone();
+    assert!(!found.levers.iter().any(|l| l.text.contains("idle lanes")), "{found:?}");
 }
 
 #[test]

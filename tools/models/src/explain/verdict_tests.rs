@@ -138,4 +138,25 @@ proptest! {
             prop_assert!(bound.ns.value <= took * (1.0 + 1e-9), "{bound:?} of {took}");
         }
     }
+
+    /// Of a CPU whose longest group does more than a unit's part of the work, the others wait for it, and
+    /// what a unit does takes as many times as long as it does more. Who does alike waits for nobody.
+    #[test]
+    fn the_longest_group_of_a_cpu_ends_last(share in 0.25f64..1.0, groups in 16u64..1024) {
+        let device = device("cpu", &[100.0; 40]);
+        let fused = Class::ALL.iter().filter(|c| **c != Class::Unknown).map(|c| 1000 * u64::from(*c == Class::SingleFma));
+        let mix = counted(&fused.collect::<Vec<_>>(), 64 * groups);
+        let fp32 = |k: &Kernel| bounds(k, &device).by_resource(Resource::Fp32).unwrap().ns.value;
+        let even = launched(mix, groups, 1.0);
+        let longest = Kernel { longest_group: Some(share * groups as f64), ..even.clone() };
+        prop_assert!((fp32(&longest) / fp32(&even) / (8.0 * share) - 1.0).abs() < 1e-9);
+        let limit = |k: &Kernel| {
+            let took = Some(Figure::exact(1.1 * fp32(k) + 100.0, Evidence::Measured));
+            let kernels = vec![Kernel { time_ns: took, total_ns: took.map(|t| 3.0 * t.value), ..k.clone() }];
+            let on = OnDevice { name: "Made".to_owned(), kernels, ..OnDevice::default() };
+            explain_device(&on, Some(&device), ALL).kernels[0].limit
+        };
+        prop_assert_eq!(limit(&longest), Some(Resource::UnevenGroups));
+        prop_assert!(limit(&even) != Some(Resource::UnevenGroups));
+    }
 }
