@@ -11,7 +11,7 @@ use crate::figure::{Evidence, Figure};
 /// mean of PoCL 3.1 and Intel's runtime on an Intel Xeon (`pocl.json`, `intel.json`); of what these
 /// lack that on an AMD EPYC (`pocl_shared.json`, `intel_shared.json`). FP16 of the GPU is twice FP32, as NVIDIA states for Hopper without tensor
 /// cores (*H100 Tensor Core GPU Architecture*). A test holds them to these files.
-const A_CYCLE: [(&str, f64, f64); 38] = [
+const A_CYCLE: [(&str, f64, f64); 37] = [
     (name::DRAM, 18.0, 5.7),
     (name::DRAM_COPY, 16.0, 3.2),
     (name::L1, 130.0, 35.0),
@@ -30,7 +30,6 @@ const A_CYCLE: [(&str, f64, f64); 38] = [
     (name::ITEMS_DOUBLE, 58.0, 2.0),
     (name::INTEGER, 120.0, 9.8),
     (name::LOGIC, 63.0, 9.4),
-    (name::BITS, 15.0, 1.7),
     (name::INT_MUL, 64.0, 1.3),
     (name::INT_DIV, 4.3, 0.35),
     (name::LONG, 58.0, 6.8),

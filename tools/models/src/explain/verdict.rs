@@ -16,6 +16,9 @@ use crate::roofline::{
 
 /// From this share of the time on, a resource is what the time is spent on.
 const NEAR: f64 = 0.7;
+/// Times that operations may take by their ceiling of a launch that does nothing else: compilers join
+/// some, as three shifts and ors of a rotation. Judged.
+const MERGED: f64 = 1.5;
 /// So much less than the closest bound, a certain one is still the better verdict.
 const RATHER: f64 = 0.95;
 /// Of the compute units that can be idle beside one, the share from which on they are the reason.
@@ -77,7 +80,10 @@ impl Candidate {
         let waits = matches!(self.resource, Resource::Latency | Resource::UnevenGroups);
         let counts =
             (self.measured || !waits) && !self.assumed && self.resource != Resource::FewGroups;
-        counts && (NEAR..=ABOVE).contains(&self.least.value)
+        // What compilers leave out of a class takes it below the whole time.
+        let most =
+            if self.may_be_merged() && self.resource != Resource::Issue { MERGED } else { ABOVE };
+        counts && (NEAR..=most).contains(&self.least.value)
     }
 
     /// Even the least that it needs is longer than the launch by more than times of its family are
