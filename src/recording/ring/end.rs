@@ -1,7 +1,7 @@
 //! What becomes of a thread's ring when the thread ends: what it holds is written or left to the
 //! process that writes the segments, and its region is given back.
 
-use super::{Owned, drain, forget, make_room, protocol, tell_drops};
+use super::{Owned, SCRATCH, count_dropped, drain, forget, make_room, protocol, tell_drops};
 use crate::recording::guard::Thread;
 use crate::recording::{Recording, current, now};
 use clscope_trace::ring_file::ring;
@@ -74,6 +74,19 @@ unsafe extern "C" fn thread_ends(_: *mut libc::c_void) {
         Some(recording) => recording.files.undisturbed(last),
         None => last(),
     });
+}
+
+/// Threads that got no ring counted in [`SCRATCH`] what they dropped. The thread that ends the
+/// process takes it over, so that the trace says how much is missing.
+pub fn take_drops_without_ring(t: &Thread) {
+    // SAFETY: set by `acquire` to a leaked box that only this thread uses; nobody holds a reference
+    // to it here.
+    let Some(owned) = (unsafe { t.ring.get().as_mut() }) else { return };
+    // SAFETY: as large as a ring's header, and of the same cells.
+    let shared = unsafe { cell((&raw const SCRATCH).cast_mut().cast(), ring::DROPPED) };
+    let dropped = shared.swap(0, Ordering::Relaxed);
+    owned.lost(dropped);
+    count_dropped(t, dropped);
 }
 
 /// Leaves the ring of a thread that ends to the process that writes the segments. Drops that no

@@ -26,6 +26,7 @@ use clscope_trace::file::BLOCK_HEADER_LEN;
 use clscope_trace::record::{self, DropReason, Record};
 use clscope_trace::ring_file::{RING_HEADER_LEN, ring};
 use clscope_trace::variables::BEHIND;
+pub use end::take_drops_without_ring;
 use end::{KEY, on_exit};
 use protocol::{Beginning, cell};
 use records::put_words;
@@ -161,7 +162,7 @@ fn acquire(
                 diag::warn(
                     "no-ring",
                     &format!(
-                        "a thread's calls are not recorded: no space for its ring in {} ({error})",
+                        "the calls of new threads are not recorded, only counted as dropped: no space for their rings in {} ({error})",
                         recording.files.directory.display()
                     ),
                 );

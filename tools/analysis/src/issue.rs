@@ -98,7 +98,7 @@ pub enum IssueKind {
     #[error("{} dropped{}", plural(*.records, "record"), dropped(*.reason))]
     Dropped { records: u64, reason: Option<DropReason> },
     #[error(
-        "the process did not end in order: it was killed, crashed, called _exit, or still runs"
+        "the process did not end in order: it was killed, crashed, called _exit or exec, or still runs"
     )]
     NotEnded,
     #[error("the process still runs: all figures are as of {as_of}")]

@@ -6,7 +6,7 @@ use crate::seen::Seen;
 use clscope_analysis::event::{Command, Outcome};
 use clscope_trace::Untimed;
 use clscope_trace::codes as cl;
-use clscope_trace::record::{detail, error_text};
+use clscope_trace::record::{RESULT_UNKNOWN, detail, error_text};
 
 /// What is wrong with a wait list, as it was told ahead of the call.
 pub fn wait_list([kind, value, _]: [u64; 3]) -> Option<String> {
@@ -43,9 +43,10 @@ pub fn call(seen: &Seen<'_>, list: Option<&str>, to: &mut Findings) {
         _ => Rule::FailedCall,
     };
     let kernel = seen.object("kernel").map(|id| seen.definitions.kernel_name(id));
+    let gave = if code == RESULT_UNKNOWN { "" } else { "gave " };
     let text = match kernel {
-        Some(name) => format!("{} of the kernel {name} gave {}", seen.function, seen.error()),
-        None => format!("{} gave {}", seen.function, seen.error()),
+        Some(name) => format!("{} of the kernel {name} {gave}{}", seen.function, seen.error()),
+        None => format!("{} {gave}{}", seen.function, seen.error()),
     };
     let text = list.map_or_else(|| text.clone(), |list| format!("{text}: {list}"));
     let key = Key::new(rule, text).at(seen.function, seen.place);

@@ -36,6 +36,8 @@ struct Process {
     gap: Option<Gap>,
     /// The process ended in order.
     ended: bool,
+    /// A thread was inside a call when it ended.
+    is_inside: bool,
 }
 
 /// Calls that were not recorded.
@@ -79,6 +81,7 @@ pub fn check(view: &View<'_>, traces: Vec<String>) -> Document {
                 set: HashMap::new(),
                 gap: None,
                 ended: definitions.exit.is_some(),
+                is_inside: false,
             };
             if let Some(why) = lost.or_else(|| partly(definitions)) {
                 state.gap_anywhere(&why);
@@ -172,6 +175,7 @@ pub fn check(view: &View<'_>, traces: Vec<String>) -> Document {
                 if let Some(races) = &mut state.races {
                     races.died(thread.0, &at, &mut state.findings);
                 }
+                state.is_inside = true;
                 inside.push(EndedInside {
                     process: of.label.clone(),
                     function: name.into_owned(),
@@ -182,9 +186,14 @@ pub fn check(view: &View<'_>, traces: Vec<String>) -> Document {
     }
     let checked_run = !processes.is_empty() && processes.iter().all(|p| p.races.is_some());
     let mut findings = Vec::new();
-    for (state, process) in processes.into_iter().zip(&trace.processes) {
+    for (mut state, process) in processes.into_iter().zip(&trace.processes) {
         if let Some(gap) = &state.gap {
             notes.push(format!("{}: {}", process.label, gap.note()));
+        } else if state.ended && state.is_inside {
+            notes.push(format!(
+                "{}: it ended while a thread was inside a call, so that objects which were never released are not listed",
+                process.label
+            ));
         } else if !state.ended {
             notes.push(format!(
                 "{}: the process did not end in order, so that objects which were never released are not listed",
@@ -198,6 +207,7 @@ pub fn check(view: &View<'_>, traces: Vec<String>) -> Document {
         let races = state.races.as_ref();
         let seen = races.into_iter().flat_map(|races| [races.notes(), races.unseen()]);
         notes.extend(seen.flatten().map(|note| format!("{}: {note}", process.label)));
+        state.ended &= !state.is_inside;
         findings.extend(state.finish(&process.label));
     }
     if !checked_run {

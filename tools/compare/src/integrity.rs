@@ -7,7 +7,7 @@ use clscope_analysis::issue::{Issue, IssueKind};
 /// Processes and findings of a run that are named; of the others the number is told.
 const SHOWN: usize = 3;
 /// How a process that is not known to have ended in order ended.
-const EARLY: &str = "killed, crashed, called _exit, or still runs";
+const EARLY: &str = "killed, crashed, called _exit or exec, or still runs";
 
 /// What of a run is missing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(
             told.runs,
             [
-                "new run b ended early: killed, crashed, called _exit, or still runs: 1 of 1 processes (app (0))"
+                "new run b ended early: killed, crashed, called _exit or exec, or still runs: 1 of 1 processes (app (0))"
             ]
         );
         assert_eq!(told.note, None);

@@ -25,6 +25,16 @@ pub fn middle(text: &str, width: usize) -> String {
     format!("{}{GAP}{}", head(text, keep.div_ceil(2)), tail(text, keep / 2))
 }
 
+/// A sentence of at most `width` characters: what is too much is cut off its end, between words.
+pub fn sentence(text: &str, width: usize) -> String {
+    if fits(text, width) {
+        return text.to_owned();
+    }
+    let begin = head(text, width.saturating_sub(GAP.len()));
+    let words = begin.rfind(' ').map_or(begin, |at| &begin[..at]);
+    format!("{}{GAP}", words.trim_end_matches([' ', ',', ':', ';', '(']))
+}
+
 /// Names of at most `width` characters each, different ones for different names, in the order
 /// given. Names that would look the same show, between both ends, the part in which they differ;
 /// where that is not enough they have numbers, in the order of the names (and may then be longer
@@ -136,6 +146,14 @@ mod tests {
         assert_eq!(middle("abcdefg", 7), "abcdefg");
         assert_eq!(middle(&"ä".repeat(1 << 20), 8), "äää...ää");
         assert_eq!(middle("abcd", 0), "...");
+    }
+
+    #[test]
+    fn a_sentence_ends_between_words() {
+        assert_eq!(sentence("it was killed, crashed, or runs", 20), "it was killed...");
+        assert_eq!(sentence("it was killed", 13), "it was killed");
+        assert_eq!(sentence("abcdefghij", 7), "abcd...");
+        assert_eq!(sentence("ä", 0), "...");
     }
 
     #[test]

@@ -204,7 +204,7 @@ impl Follower {
             }
             if row.state == "ended" && process.definitions.exit.is_none() {
                 out.problems.push(format!(
-                    "{stem}: it was killed, crashed, or called _exit: what it did last may be missing"
+                    "{stem}: it was killed, crashed, or called _exit or exec: what it did last may be missing"
                 ));
             }
             out.problems

@@ -85,6 +85,8 @@ impl schemars::JsonSchema for Figure {
 impl Figure {
     /// A value and its ends.
     pub const fn new(value: f64, low: f64, high: f64, evidence: Evidence) -> Self {
+        // The sum of nothing is -0.
+        let (value, low, high) = (value + 0.0, low + 0.0, high + 0.0);
         Self { value, low, high, evidence, estimated: matches!(evidence, Evidence::Modelled) }
     }
 

@@ -279,6 +279,25 @@ fn without_device_times_the_host_is_not_idle_before_the_first_command() {
     assert_eq!(waits.waited_for.as_deref(), Some("waited for commands without a time"));
 }
 
+/// The host waits 50 of 60 ms for a command that never starts: no other cause gets that time.
+#[test]
+fn a_wait_for_a_command_that_failed_is_time_of_its_own() {
+    let mut p = process(7, 1);
+    p.thread(0)
+        .plain(BUILD, 1_000, 8_001_000, 0, 1)
+        .enqueue(8_002_000, 8_003_000, &CommandSpec::kernel(1, 1, 1))
+        .untimed(58_004_000, 1, Untimed::NeverStarted)
+        .plain(function::FINISH, 8_004_000, 58_004_000, 0, 1);
+    p.exit(60_000_000, 0);
+    let of = answer(&[p.build()]);
+    let share_of = |name: &str| {
+        let cause = of.why.iter().find(|cause| cause.name.as_deref() == Some(name));
+        cause.map_or(0.0, |cause| cause.share)
+    };
+    assert!((share_of("clFinish") - 50.0 / 58.0).abs() < 0.04, "{:#?}", of.why);
+    assert!((share_of("clBuildProgram") - 8.0 / 58.0).abs() < 0.02, "{:#?}", of.why);
+}
+
 #[test]
 fn a_device_is_not_idle_while_commands_run_that_have_no_time() {
     let mut p = process(7, 1);

@@ -1,7 +1,7 @@
 //! Findings as text for people. Refuses to choose which are shown.
 
 use crate::table::time;
-use clscope_check::{Document, Finding, Rule, Severity};
+use clscope_check::{Document, EndedInside, Finding, Rule, Severity};
 use clscope_io::text::{Page, count};
 use std::fmt::Write as _;
 
@@ -11,10 +11,22 @@ pub fn render(of: &Document) -> String {
     for text in &of.changed {
         put!(out, "changed: {text}");
     }
+    // Threads of a process that were in the same call share a line.
+    let mut ended: Vec<(&EndedInside, u64)> = Vec::new();
     for call in &of.ended_inside {
+        match ended.iter_mut().find(|(same, _)| *same == call) {
+            Some((_, threads)) => *threads += 1,
+            None => ended.push((call, 1)),
+        }
+    }
+    for (call, threads) in ended {
+        let several = match threads {
+            1 => String::new(),
+            _ => format!(" in {threads} threads"),
+        };
         put!(
             out,
-            "{} died or was ended inside {}: what came after was not judged",
+            "{} died or was ended inside {}{several}: what came after was not judged",
             call.process,
             call.function
         );

@@ -73,8 +73,17 @@ fn a_full_disk_stops_recording_and_not_the_application() {
 
 #[test]
 fn what_a_full_disk_did_not_take_is_counted() {
+    counts_what_is_missing("threads cheap 2 20000");
+}
+
+/// Threads that begin on the full disk have no file of their own to count in.
+#[test]
+fn what_threads_did_that_a_full_disk_left_without_a_ring_is_counted() {
+    counts_what_is_missing("threads cheap 200 200");
+}
+
+fn counts_what_is_missing(line: &str) {
     let stage = Stage::new(Runtime::Pocl);
-    let line = "threads cheap 2 20000";
     let Some(disk) = Tmpfs::new(&stage.join("disk"), "size=768k") else { return };
     stage.app(Mode::Preload, "whole", line).run().success();
     let whole = Recorded::read(&[&stage.trace("whole")]);

@@ -209,7 +209,7 @@ impl Stats {
         let mut out = Self {
             functions: vec![Vec::new(); trace.processes.len()],
             missing: vec![Missing::default(); trace.processes.len()],
-            waits: vec![Waits::default(); trace.processes.len()],
+            waits: trace.processes.iter().map(|p| Waits::new(&p.definitions)).collect(),
             buffers: vec![Buffers::default(); trace.processes.len()],
             walls: both.map(|(r, c)| Wall::beside(r, &Copied::when(c))).collect(),
             spans: vec![None; trace.processes.len()],

@@ -10,6 +10,7 @@
 
 use super::sketch::Distribution;
 use super::sums::{WaitSums, WaitedFor};
+use crate::input::Definitions;
 use crate::interval::Interval;
 use crate::quantile::NORMAL_95;
 use crate::time::{HostNs, Span};
@@ -32,6 +33,9 @@ struct Stretch {
     ran: f64,
     drawn: Drawn,
 }
+
+/// By end and a number of its own.
+type Stretches = BTreeMap<(HostNs, u64), Stretch>;
 
 /// Sums over commands that chance chose for timing, by which all are estimated: of a probability p
 /// and a time x, x / p, x (1 - p) / p^2, x^2 (1 - p) / p^2. All 0 for those that were certain.
@@ -118,16 +122,27 @@ pub struct Waits {
     /// By function.
     sums: BTreeMap<u16, WaitSums>,
     pending: VecDeque<Pending>,
-    /// By end and a number of its own.
-    stretches: BTreeMap<(HostNs, u64), Stretch>,
+    stretches: Stretches,
     /// From begin to end of the longest of them.
     longest: u64,
     number: u64,
     in_flight: u64,
     populations: BTreeMap<WaitedFor, Population>,
+    /// Of each kernel object, the first of its name: all of them are one class.
+    first_of_name: HashMap<u32, u32>,
 }
 
 impl Waits {
+    /// The waits of a process. Applications may make a kernel object for each launch.
+    pub fn new(definitions: &Definitions) -> Self {
+        let mut ids: Vec<u32> = definitions.kernels.keys().copied().collect();
+        ids.sort_unstable();
+        let mut first = HashMap::new();
+        let first_of = |id: u32| (id, *first.entry(definitions.kernel_name(id)).or_insert(id));
+        let first_of_name = ids.into_iter().map(first_of).filter(|(id, of)| id != of).collect();
+        Self { first_of_name, ..Self::default() }
+    }
+
     /// Of each function that waited, with the populations by which its parts are estimated.
     pub fn sums(&self) -> (&BTreeMap<u16, WaitSums>, &BTreeMap<WaitedFor, Population>) {
         (&self.sums, &self.populations)
@@ -161,6 +176,12 @@ impl Waits {
         probability: f64,
         ran: Option<Span>,
     ) {
+        let what = match what {
+            WaitedFor::Kernel(process, id) => {
+                WaitedFor::Kernel(process, self.first_of_name.get(&id).copied().unwrap_or(id))
+            }
+            WaitedFor::Command(_) => what,
+        };
         let (weight, spread) = match probability {
             p if p > 0.0 && p < 1.0 => (1.0 / p, (1.0 - p) / (p * p)),
             _ => (1.0, 0.0),
@@ -185,10 +206,7 @@ impl Waits {
             let stretch = Stretch { begin: span.begin, queue, what, ran: ns, drawn };
             self.keep(span.end, stretch);
             if self.stretches.len() > MOST_STRETCHES {
-                self.join(JOINED);
-            }
-            if self.stretches.len() > MOST_STRETCHES {
-                self.join(usize::MAX);
+                self.shrink();
             }
         }
         self.in_flight = self.in_flight.saturating_sub(1);
@@ -209,27 +227,45 @@ impl Waits {
         self.stretches.clear();
     }
 
-    /// Joins the older half of the stretches, so many neighbours with each other.
-    fn join(&mut self, neighbours: usize) {
+    /// Joins older stretches, and drops them where nearly each is of a class of its own: else the
+    /// next commands would have to shrink them again, one by one.
+    fn shrink(&mut self) {
+        for neighbours in [JOINED, usize::MAX] {
+            let older = self.take_older();
+            self.join(older, neighbours);
+            if self.stretches.len() <= MOST_STRETCHES / 4 * 3 {
+                return;
+            }
+        }
+        self.take_older();
+    }
+
+    /// The older half of the stretches.
+    fn take_older(&mut self) -> Stretches {
         let Some(middle) = self.stretches.keys().nth(self.stretches.len() / 2).copied() else {
-            return;
+            return Stretches::new();
         };
         let newer = self.stretches.split_off(&middle);
-        let older = std::mem::replace(&mut self.stretches, newer);
+        std::mem::replace(&mut self.stretches, newer)
+    }
+
+    /// Joins so many neighbours with each other; where all are, those of all queues, too.
+    fn join(&mut self, older: Stretches, neighbours: usize) {
+        let queue_of = |s: &Stretch| if neighbours == usize::MAX { 0 } else { s.queue };
         let mut older = older.into_iter().peekable();
         while older.peek().is_some() {
             let mut joined: HashMap<(u32, WaitedFor, bool), (HostNs, Stretch)> = HashMap::new();
             for ((end, _), stretch) in older.by_ref().take(neighbours) {
                 let certain = stretch.drawn == Drawn::default();
                 joined
-                    .entry((stretch.queue, stretch.what, certain))
+                    .entry((queue_of(&stretch), stretch.what, certain))
                     .and_modify(|(last, kept)| {
                         *last = (*last).max(end);
                         kept.begin = kept.begin.min(stretch.begin);
                         kept.ran += stretch.ran;
                         kept.drawn = kept.drawn.plus(stretch.drawn);
                     })
-                    .or_insert((end, stretch));
+                    .or_insert((end, Stretch { queue: queue_of(&stretch), ..stretch }));
             }
             joined.into_values().for_each(|(end, stretch)| self.keep(end, stretch));
         }
@@ -256,11 +292,7 @@ impl Waits {
 
 /// The nanoseconds of a wait that each stretch is given. Those that end later than the longest takes
 /// behind the wait began behind it.
-fn shares(
-    wait: &Pending,
-    stretches: &BTreeMap<(HostNs, u64), Stretch>,
-    longest: u64,
-) -> Vec<(Stretch, f64)> {
+fn shares(wait: &Pending, stretches: &Stretches, longest: u64) -> Vec<(Stretch, f64)> {
     let Span { begin, end } = wait.span;
     let last = HostNs(end.0.saturating_add_unsigned(longest)).max(begin);
     let mut during: Vec<(HostNs, HostNs, Stretch)> = stretches
@@ -312,6 +344,7 @@ fn shares(
 mod tests {
     use super::*;
     use crate::time::ProcessIndex;
+    use clscope_trace::defs::Kernel;
     use proptest::prelude::*;
 
     const WAIT: u16 = 7;
@@ -391,6 +424,34 @@ mod tests {
         for (what, ns) in parts(&waits) {
             let of = truth[&what];
             assert!((ns - of).abs() < 1e-6 * of, "{what:?}: {ns} of {of}");
+        }
+    }
+
+    /// Each launch with a kernel object, or a queue, of its own: as quick as any, and bounded.
+    #[test]
+    fn classes_without_number_cost_no_more_than_a_few() {
+        let mut definitions = Definitions::default();
+        let object = |id| (id, Kernel { id, name: "k".to_owned(), ..<_>::default() });
+        definitions.kernels = (0..3 * MOST_STRETCHES as u32).map(object).collect();
+        for (named, queues) in [(true, 1), (true, u32::MAX), (false, 1)] {
+            let mut waits = if named { Waits::new(&definitions) } else { Waits::default() };
+            let n = 3 * MOST_STRETCHES as u32;
+            for id in 0..n {
+                waits.enqueued();
+                let (at, queue) = (10 * i64::from(id), id % queues);
+                waits.ended(kernel(id), queue, false, 1.0, Some(span(at, at + 5)));
+                assert!(waits.stretches.len() <= MOST_STRETCHES);
+            }
+            waits.waited(WAIT, 1, span(0, 10 * i64::from(n)));
+            waits.finish();
+            let truth = f64::from(5 * n);
+            match named {
+                true => {
+                    let of = parts(&waits)[&kernel(0)];
+                    assert!((of - truth).abs() < 1e-6 * truth, "{of} of {truth}");
+                }
+                false => assert!(sum(&waits) <= truth, "{} of {truth}", sum(&waits)),
+            }
         }
     }
 

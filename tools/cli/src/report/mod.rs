@@ -252,7 +252,7 @@ fn warn_few(issues: &[Finding]) {
     for (issue, _) in said.iter().take(FEW.0) {
         let remedy = issue.remedy.map_or_else(String::new, |r| format!("; {r}"));
         let text = format!("{}: {}{remedy}", issue.severity, issue.text);
-        crate::output::say(clscope_io::shorten::middle(&text, FEW.1 - "clscope: ".len()));
+        crate::output::say(clscope_io::shorten::sentence(&text, FEW.1 - "clscope: ".len()));
     }
     if said.len() > FEW.0 {
         let more = crate::output::count(said.len() as u64 - FEW.0 as u64, "note", "notes");

@@ -36,7 +36,9 @@ pub(super) fn explain(of: &OnDevice, device: Option<&Device>) -> (Vec<Statement>
         let sum = measured(rests.iter().sum::<f64>() * 1e9);
         text = text.put(" (").time("all of them", sum).put(")");
     }
-    text = text.put(", shorter ones ").time("all shorter ones", measured(short * 1e9));
+    if short > 0.0 {
+        text = text.put(", shorter ones ").time("all shorter ones", measured(short * 1e9));
+    }
     out.push(Statement::new("gaps", Evidence::Measured, text));
     if short > 0.05 * all {
         let text = "commands enqueued ahead (no wait after each) would close the short gaps";

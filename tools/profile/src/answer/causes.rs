@@ -297,8 +297,13 @@ impl OfProcess<'_, '_, '_> {
         let queues = || self.stats.queues.range((self.process, 0)..=(self.process, u32::MAX));
         out.add(What::Recording, self.parts.copied_ns as f64);
         let untimed = left_out || self.stats.without_time(self.process).is_some();
+        // Commands that failed never ran: nothing divides the time in which the host waited for them.
+        let none_ran = queues().next().is_some() && self.parts.extent_ns == 0;
         if queues().any(|(_, q)| q.left_out > 0) || untimed {
-            self.add_estimated(&mut out, untimed);
+            out.estimated = true;
+            self.add_estimated(&mut out, if untimed { What::Unknown } else { What::Launching });
+        } else if none_ran {
+            self.add_estimated(&mut out, What::Outside);
         } else {
             self.add_exact(&mut out);
         }
@@ -408,9 +413,10 @@ impl OfProcess<'_, '_, '_> {
         (waits >= commands && waited > 0.5 * union).then_some(false)
     }
 
-    /// Of a process of which some commands have no time.
-    fn add_estimated(&self, out: &mut Sums, untimed: bool) {
-        out.estimated = true;
+    /// Of a process of which some commands have no time. `beyond`: what the host waited for while no
+    /// command ran that has one; for its own sake where nothing could run.
+    fn add_estimated(&self, out: &mut Sums, beyond: What) {
+        let waits_for_nothing = beyond == What::Outside;
         let p = &self.parts;
         let known: u64 = p.before.values().chain(p.after.values()).sum();
         let between = p.wall_ns.saturating_sub(known + p.copied_ns) as f64;
@@ -431,14 +437,15 @@ impl OfProcess<'_, '_, '_> {
                 continue;
             }
             calls += ns;
-            match self.waiting.contains(self.definitions().function_name(id).as_ref()) {
+            let waits_for_device =
+                self.waiting.contains(self.definitions().function_name(id).as_ref());
+            match waits_for_device && !waits_for_nothing {
                 true => waits += ns,
                 false => *host.entry(self.call(id)).or_default() += ns,
             }
         }
         // The host waits until a command has begun, too.
-        let beyond = (waits - busy).max(0.0);
-        *host.entry(if untimed { What::Unknown } else { What::Launching }).or_default() += beyond;
+        *host.entry(beyond).or_default() += (waits - busy).max(0.0);
         let outside = if self.leaves_commands_out() { What::Unknown } else { What::Outside };
         *host.entry(outside).or_default() += (between - calls).max(0.0);
         let sum: f64 = host.values().sum();

@@ -405,6 +405,7 @@ pub struct Function {
     pub errors: u64,
     /// Calls by error code.
     pub error_codes: BTreeMap<i32, u64>,
+    /// Of the time of all API calls.
     pub share: Option<f64>,
     pub time_ns: Summary,
 }

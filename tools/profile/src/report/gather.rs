@@ -427,8 +427,11 @@ impl<'t, 'a> Sums<'t, 'a> {
         };
         let mut waited_for: Vec<WaitedFor> = w.running.iter().map(of).collect();
         waited_for.sort_by(|a, b| b.ns.cmp(&a.ns).then_with(|| a.name.cmp(&b.name)));
+        // Polls are one wait from the first to the last: longer than the calls' own time.
+        let calls = self.functions.get(name).map_or(0, |f| f.time.total());
+        let function = self.function(name, &w.time, &BTreeMap::new());
         Wait {
-            function: self.function(name, &w.time, &BTreeMap::new()),
+            function: Function { share: share(calls, self.call_ns), ..function },
             share_of_waits: share(total, whole),
             waited_for,
             nothing_ns: (!w.is_incomplete).then(|| (total as f64 - ran).max(0.0).round() as u64),

@@ -366,7 +366,7 @@ fn empty_directory(path: &Path, some: bool) -> String {
         format!("{} is no trace but holds some{inner}: name one of them", path.display())
     } else if some {
         format!(
-            "the trace {} holds no process: the application made no OpenCL call, or the recorder was not loaded; see `clscope doctor`",
+            "the trace {} holds no process: the application made no OpenCL call, the recorder was not loaded, or could not write here (another user?); see `clscope doctor`",
             path.display()
         )
     } else {

@@ -155,6 +155,14 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
 }
 
+/// Share of the wall time; where threads or queues add up to more, how many at once on average.
+fn of_wall(share: f64) -> String {
+    match share {
+        x if x < 1.0005 => percent(x),
+        x => format!("{x:.1} at once"),
+    }
+}
+
 /// A part in whole percent: a small one is not none.
 fn part(share: f64) -> String {
     match 100.0 * share {
@@ -410,7 +418,7 @@ fn kernels(answer: &Answer, room: usize) -> Option<Columns> {
         (None, _) => row.name.clone(),
     };
     let cells = |row: &&KernelRow| {
-        let share = row.share.map_or_else(|| "-".to_owned(), percent);
+        let share = row.share.map_or_else(|| "-".to_owned(), of_wall);
         let size = row.size.as_ref().map_or_else(String::new, |size| match row.sizes {
             _ if row.of_size => size.clone(),
             0 | 1 if !row.sizes_are_more => size.clone(),
@@ -452,7 +460,7 @@ fn copies(answer: &Answer) -> Option<Columns> {
     let rows = answer.copies.iter().take(COPIES).map(|row| {
         vec![
             row.direction.to_owned(),
-            row.share.map_or_else(|| "-".to_owned(), percent),
+            row.share.map_or_else(|| "-".to_owned(), of_wall),
             figure(row.time_ns.as_ref(), time),
             thousands(row.count),
             bytes(row.bytes as f64),
@@ -471,7 +479,7 @@ fn calls(answer: &Answer) -> Option<Columns> {
     let rows = answer.host.iter().take(n).map(|row| {
         vec![
             row.function.clone(),
-            percent(row.share),
+            of_wall(row.share),
             time(row.time_ns),
             thousands(row.calls),
             row.median_ns.filter(|_| row.calls > 2).map_or_else(|| "-".to_owned(), time),

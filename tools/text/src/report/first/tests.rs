@@ -240,3 +240,9 @@ fn energy_of_a_window_stands_apart_and_says_so() {
         assert!(rows.iter().any(|row| row.joules_per_launch.is_some()) == window.is_none());
     }
 }
+
+#[test]
+fn what_threads_do_at_once_is_no_share_above_the_whole() {
+    let shown = [0.5, 1.0, 1.0004, 2.19, 64.0].map(of_wall);
+    assert_eq!(shown, ["50.0 %", "100.0 %", "100.0 %", "2.2 at once", "64.0 at once"]);
+}
