@@ -215,7 +215,7 @@ impl<'r> Cases<'r> {
     /// The largest figure of a name among cases of these ids.
     fn fastest(&self, ids: &[&str], figure: &str) -> Option<(&'r CaseResult, Interval)> {
         let ours = self.0.iter().copied().filter(|c| ids.contains(&c.id.as_str()));
-        let all = ours.filter_map(|c| Some((c, c.figure(figure)?.estimate)));
+        let all = ours.filter_map(|c| Some((c, c.estimate(figure)?)));
         all.filter(|of| is_known(&of.1)).max_by(|a, b| a.1.value.total_cmp(&b.1.value))
     }
 
@@ -229,7 +229,7 @@ impl<'r> Cases<'r> {
         figure: &str,
     ) -> impl Iterator<Item = (&'r CaseResult, Interval)> {
         let ours = self.0.iter().copied().filter(move |c| c.id.starts_with(begin));
-        ours.filter_map(move |c| Some((c, c.figure(figure)?.estimate))).filter(|of| is_known(&of.1))
+        ours.filter_map(move |c| Some((c, c.estimate(figure)?))).filter(|of| is_known(&of.1))
     }
 }
 
@@ -483,9 +483,9 @@ fn dram_counter<'r>(cases: &Cases<'r>) -> Option<(&'r CaseResult, Interval)> {
     let all = ["memory/copy", "memory/read", "memory/write"];
     let all = all.iter().flat_map(|begin| cases.figures(begin, "bandwidth"));
     let counted = all.filter(|(case, _)| !held_back(case)).filter_map(|(case, bandwidth)| {
-        let percent = case.figure("counter/gpm/dram-bandwidth")?.estimate;
+        let percent = case.estimate("counter/gpm/dram-bandwidth")?;
         let timed = case.timing.as_ref()?.time_ns.mean.value;
-        let watched = case.figure("steady_time").map_or(timed, |f| f.estimate.value);
+        let watched = case.value("steady_time").unwrap_or(timed);
         // Bytes a second in the window that the counter saw.
         Some((case, percent.times(watched / timed / bandwidth.value)))
     });

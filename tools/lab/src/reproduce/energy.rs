@@ -60,7 +60,7 @@ const APPLICATION: &str = "classes/application";
 const DIRECTIONS: [&str; 2] = ["to_device", "to_host"];
 
 fn value(case: &CaseResult, figure: &str) -> Option<f64> {
-    Some(case.figure(figure)?.estimate.value)
+    Some(case.value(figure)?)
 }
 
 /// How many statements of each kind a launch of a case executes; `None` where it is none of this.
@@ -105,7 +105,7 @@ impl Energy {
             }
             Self::Measured => {
                 let case = application(seen)?;
-                case.figure("power").map(|f| f.estimate).ok_or_else(|| seen.lacks("power"))
+                case.estimate("power").ok_or_else(|| seen.lacks("power"))
             }
             Self::Part(part) => watts(seen, part),
             Self::Above => Ok(watts(seen, Part::Gpu)?.plus(watts(seen, Part::Transfer)?)),

@@ -14,7 +14,6 @@ use clscope_microbench::stats::{self, Interval};
 use clscope_microbench::suite::latency::{scattered, table_words};
 use clscope_microbench::suite::residency::Level;
 use serde_json::json;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// Accesses of a turn; one of them is timed.
@@ -188,7 +187,7 @@ impl Swept for Variant {
     }
 
     fn at(&self, axis: Axis, value: Value) -> Result<Rc<dyn Swept>, String> {
-        let items = super::number(axis, value, super::MOST_ITEMS)?;
+        let items = super::count(axis, value)?;
         Ok(Rc::new(Variant { level: Level::occupied(items, self.max_group)?, ..*self }))
     }
 
@@ -219,7 +218,7 @@ impl Swept for Variant {
             let reason = format!(
                 "accesses take too few cycles beside reading the clock, {cost:.0}: they cannot be told from it"
             );
-            return Err(CaseError::NotAvailable { reason, log: None });
+            return Err(CaseError::lacks(reason));
         }
         let mut figures = Vec::new();
         for (share, name) in PERCENTILES {
@@ -268,7 +267,7 @@ pub(super) fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
     for (name, items) in [("alone", lane), ("loaded", (32 * lane).min(max_group))] {
         let Ok(level) = Level::occupied(items, max_group) else { continue };
         let variant = Rc::new(Variant { level, table_words, max_group });
-        let parameters = BTreeMap::from([("occupancy", json!(items))]);
+        let parameters = [("occupancy", json!(items))];
         let id = format!("{}/access/{name}", SUITE.name);
         cases.push(Case::with_axes(id, SUITE.name, variant).with(parameters));
     }

@@ -15,7 +15,6 @@ use clscope_microbench::source::Source;
 use clscope_microbench::stats::{self, Interval};
 use clscope_microbench::suite::residency::{Level, fits};
 use serde_json::json;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// The suite.
@@ -105,8 +104,7 @@ fn rate(bench: &mut Bench<'_>, defines: &[String]) -> Result<Interval, CaseError
         bench.clock_rate = Some((defines.to_vec(), rate));
         return Ok(rate);
     }
-    let reason = "the clock inside kernels did not advance".to_owned();
-    Err(CaseError::NotAvailable { reason, log: None })
+    Err(CaseError::lacks("the clock inside kernels did not advance"))
 }
 
 /// A launch of groups that say when they ran.
@@ -149,7 +147,7 @@ fn launch(
 ) -> Result<Ran, CaseError> {
     if groups > MOST_GROUPS {
         let reason = format!("{groups} groups: times of {MOST_GROUPS} are kept");
-        return Err(CaseError::NotAvailable { reason, log: None });
+        return Err(CaseError::lacks(reason));
     }
     let rate = rate(bench, defines)?;
     let (lanes, whole) = lanes(bench, group);
@@ -329,10 +327,7 @@ impl Swept for OverTime {
     }
 
     fn at(&self, axis: Axis, value: Value) -> Result<Rc<dyn Swept>, String> {
-        let group = super::number(axis, value, super::MOST_ITEMS)?;
-        if group == 0 {
-            return Err(super::no_value(axis, "1 or more"));
-        }
+        let group = super::count(axis, value)?;
         Ok(Rc::new(OverTime { level: Level { group, ..self.level }, ..*self }))
     }
 
@@ -363,10 +358,7 @@ impl Swept for Timers {
     }
 
     fn at(&self, axis: Axis, value: Value) -> Result<Rc<dyn Swept>, String> {
-        let number = super::number(axis, value, super::MOST_ITEMS)?;
-        if number == 0 {
-            return Err(super::no_value(axis, "1 or more"));
-        }
+        let number = super::count(axis, value)?;
         Ok(Rc::new(match axis {
             Axis::Blocks => Timers { groups: number, ..*self },
             _ => Timers { group: number, ..*self },
@@ -404,13 +396,13 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
     let level = Level { group, fill_units: true, share: 1, exactly: false };
     let mut cases = Vec::new();
     for (rounds, name) in [(1, "once"), (8, "rounds")] {
-        let parameters = BTreeMap::from([("rounds", json!(rounds)), ("group_size", json!(group))]);
+        let parameters = [("rounds", json!(rounds)), ("group_size", json!(group))];
         let id = format!("{}/groups/{name}", SUITE.name);
         let variant = Rc::new(OverTime { level, rounds });
         cases.push(Case::with_axes(id, SUITE.name, variant).with(parameters));
     }
     let (groups, group) = super::geometry(device, settings);
-    let parameters = BTreeMap::from([("groups", json!(groups)), ("group_size", json!(group))]);
+    let parameters = [("groups", json!(groups)), ("group_size", json!(group))];
     let timers = Rc::new(Timers { groups, group });
     cases.push(
         Case::with_axes(format!("{}/timers", SUITE.name), SUITE.name, timers).with(parameters),
@@ -432,13 +424,12 @@ fn conclude(_: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
         shown(&kernel),
         shown(&host)
     );
-    vec![Finding {
-        name: format!("{}/apart", SUITE.name),
+    vec![Finding::new(
+        format!("{}/apart", SUITE.name),
         text,
-        figures: vec![kernel, host],
-        confidence: None,
-        method: "quotient of means",
-    }]
+        vec![kernel, host],
+        "quotient of means",
+    )]
 }
 
 #[cfg(test)]

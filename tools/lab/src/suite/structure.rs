@@ -15,7 +15,6 @@ use clscope_microbench::source::Source;
 use clscope_microbench::stats::Interval;
 use findings::conclude;
 use serde_json::json;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// The suite.
@@ -264,32 +263,26 @@ impl Swept for Variant {
     fn at(&self, axis: Axis, value: Value) -> Result<Rc<dyn Swept>, String> {
         let mut at = *self;
         match (axis, &mut at.question) {
-            (Axis::Blocks, _) => at.groups = super::number(axis, value, super::MOST_ITEMS)?,
-            (Axis::Tpb, _) => at.group = super::number(axis, value, super::MOST_ITEMS)?,
+            (Axis::Blocks, _) => at.groups = super::count(axis, value)?,
+            (Axis::Tpb, _) => at.group = super::count(axis, value)?,
             (Axis::Width, Question::Pairs(_, _, width, _)) => *width = super::width(axis, value)?,
             (Axis::Precision, Question::Pairs(scalar, ..)) => *scalar = super::scalar(axis, value)?,
             (_, Question::AddOnes(gap, spread)) => {
                 // With words between items, those of a neighbouring group fall between them only up
                 // to as many groups.
                 let most = if *gap > 0 && *gap < *spread { *spread } else { 1 << 12 };
+                super::count(axis, value)?;
                 at.groups = super::number(axis, value, most)?;
             }
             _ => return Err(super::no_value(axis, "none of its axes")),
-        }
-        if at.groups == 0 || at.group == 0 {
-            return Err(super::no_value(axis, "1 or more"));
         }
         Ok(Rc::new(at))
     }
 
     fn run(&self, bench: &mut Bench<'_>) -> Result<Gave, CaseError> {
-        run(bench, *self)
+        let measured = bench.measure(&self.job(&bench.settings), false)?;
+        Ok(each_statement(measured, self.statements()))
     }
-}
-
-fn run(bench: &mut Bench<'_>, variant: Variant) -> Result<Gave, CaseError> {
-    let measured = bench.measure(&variant.job(&bench.settings), false)?;
-    Ok(each_statement(measured, variant.statements()))
 }
 
 /// The time of a statement, of so many in a turn, and the private memory of an item.
@@ -298,7 +291,7 @@ pub(super) fn each_statement(measured: Measured, statements: f64) -> Gave {
     let each = timing.time_ns.mean.times(1.0 / (f64::from(geometry.trips) * statements));
     let mut figures = vec![Figure::new("time_per_statement", "ns", each)];
     if let Some(bytes) = timing.private_bytes {
-        figures.push(Figure::new("private_bytes", "B", Interval::symmetric(bytes as f64, 0.0)));
+        figures.push(Figure::known("private_bytes", "B", bytes as f64));
     }
     Gave::of_kernel(measured, figures)
 }
@@ -323,7 +316,7 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
     };
     let mut cases = Vec::new();
     let mut add = |sweep: &'static str, at: usize, label: String, variant: Variant| {
-        let parameters = BTreeMap::from([("sweep", json!(sweep)), ("at", json!(at))]);
+        let parameters = [("sweep", json!(sweep)), ("at", json!(at))];
         let id = format!("structure/{sweep}/{label}");
         cases.push(Case::with_axes(id, SUITE.name, Rc::new(variant)).with(parameters));
     };

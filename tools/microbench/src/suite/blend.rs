@@ -10,7 +10,6 @@ use crate::job::{Arg, Fill, Job, Need, Outcome, Scalar, Trips};
 use crate::results::{CaseResult, Figure, Finding};
 use crate::source::Source;
 use serde_json::json;
-use std::collections::BTreeMap;
 
 /// The suite.
 pub const SUITE: Suite = Suite {
@@ -294,19 +293,18 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
             };
             let variant = Variant { steps, words: bytes / 4, groups, group, still };
             let kinds: Vec<String> = steps.iter().map(|(k, n)| format!("{k}={n}")).collect();
-            out.push(Case {
-                id: format!("blend/{name}{}", if still { "/still" } else { "" }),
-                suite: SUITE.name,
-                parameters: BTreeMap::from([
+            out.push(
+                Case::new(
+                    format!("blend/{name}{}", if still { "/still" } else { "" }),
+                    SUITE.name,
+                    move |bench| run(bench, variant),
+                )
+                .with([
                     ("steps", json!(kinds)),
                     ("bytes", json!(bytes)),
                     ("still", json!(still)),
                 ]),
-                run: Box::new(move |bench| run(bench, variant)),
-                swept: None,
-                place: None,
-                by_name: false,
-            });
+            );
         }
     }
     out.push(super::floor_case(SUITE.name, SUITE.name));

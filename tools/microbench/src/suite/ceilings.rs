@@ -10,7 +10,6 @@ use crate::job::{Arg, Fill, Job, Need, Outcome, Scalar, TEXELS, Trips};
 use crate::results::{CaseResult, Figure, Finding};
 use crate::source::Source;
 use serde_json::json;
-use std::collections::BTreeMap;
 
 /// The suite.
 pub const SUITE: Suite = Suite {
@@ -341,15 +340,8 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
     let each = VARIETIES.into_iter().map(|(name, kind, each, by)| {
         let last = if settings.tiny { by[0].min(SPREAD as u32 - 1) } else { by[0] };
         let variant = Variant { kind, each, by: [last, by[1]], groups, group };
-        Case {
-            id: format!("ceilings/{name}"),
-            suite: SUITE.name,
-            parameters: BTreeMap::from([("kind", json!(name))]),
-            run: Box::new(move |bench| run(bench, variant)),
-            swept: None,
-            place: None,
-            by_name: false,
-        }
+        Case::new(format!("ceilings/{name}"), SUITE.name, move |bench| run(bench, variant))
+            .with([("kind", json!(name))])
     });
     each.collect()
 }

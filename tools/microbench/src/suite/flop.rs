@@ -10,7 +10,6 @@ use crate::results::{CaseResult, Figure, Finding};
 use crate::source::Source;
 use crate::sweep::{Axis, Value};
 use serde_json::json;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// The suite.
@@ -332,23 +331,6 @@ fn ulp(scalar: Scalar) -> f64 {
     }
 }
 
-/// Runs a variant and counts its operations.
-pub fn run(
-    bench: &mut Bench<'_>,
-    variant: Variant,
-    groups: usize,
-    group: usize,
-    power: bool,
-) -> Result<Gave, CaseError> {
-    let job = variant.job(groups, group, &bench.settings);
-    let measured = bench.measure(&job, power)?;
-    let Measured { timing, geometry, .. } = &measured;
-    let operations = variant.operations(geometry.trips) * geometry.items() as f64;
-    let unit = if variant.scalar == Scalar::Int { "GOP/s" } else { "GFLOP/s" };
-    let rate = Figure::new("rate", unit, timing.time_ns.mean.reciprocal(operations));
-    Ok(Gave::of_kernel(measured, vec![rate]))
-}
-
 /// A variant at a geometry; with power or without.
 #[derive(Clone, Copy)]
 pub struct Launched {
@@ -370,8 +352,8 @@ impl Swept for Launched {
     fn at(&self, axis: Axis, value: Value) -> Result<Rc<dyn Swept>, String> {
         let mut at = *self;
         match axis {
-            Axis::Blocks => at.groups = super::number(axis, value, super::MOST_ITEMS)?,
-            Axis::Tpb => at.group = super::number(axis, value, super::MOST_ITEMS)?,
+            Axis::Blocks => at.groups = super::count(axis, value)?,
+            Axis::Tpb => at.group = super::count(axis, value)?,
             Axis::Width => at.variant.width = super::width(axis, value)?,
             _ => {
                 at.variant.scalar = super::scalar(axis, value)?;
@@ -385,7 +367,13 @@ impl Swept for Launched {
     }
 
     fn run(&self, bench: &mut Bench<'_>) -> Result<Gave, CaseError> {
-        run(bench, self.variant, self.groups, self.group, self.power)
+        let Launched { variant, groups, group, power } = *self;
+        let measured = bench.measure(&variant.job(groups, group, &bench.settings), power)?;
+        let Measured { timing, geometry, .. } = &measured;
+        let operations = variant.operations(geometry.trips) * geometry.items() as f64;
+        let unit = if variant.scalar == Scalar::Int { "GOP/s" } else { "GFLOP/s" };
+        let rate = Figure::new("rate", unit, timing.time_ns.mean.reciprocal(operations));
+        Ok(Gave::of_kernel(measured, vec![rate]))
     }
 }
 
@@ -441,12 +429,12 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
     let (groups, group) = geometry(device, settings);
     let mut cases = Vec::new();
     for variant in variants(settings) {
-        let parameters = BTreeMap::from([
+        let parameters = [
             ("shape", json!(variant.shape.name())),
             ("type", json!(variant.scalar.name())),
             ("operation", json!(variant.op.name())),
             ("width", json!(variant.width)),
-        ]);
+        ];
         let launched = Launched { variant, groups, group, power: false };
         cases.push(Case::with_axes(variant.id(), SUITE.name, Rc::new(launched)).with(parameters));
     }
@@ -454,11 +442,11 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
     let sizes = if settings.tpb.len() > 1 { settings.tpb.clone() } else { vec![group] };
     for group in sizes {
         for groups in sweep(device, settings) {
-            let parameters = BTreeMap::from([
+            let parameters = [
                 ("sweep", json!("groups")),
                 ("groups", json!(groups)),
                 ("group_size", json!(group)),
-            ]);
+            ];
             let launched = Launched { variant, groups, group, power: false };
             let id = format!("flop/sweep/{group}/{groups}");
             cases.push(Case::with_axes(id, SUITE.name, Rc::new(launched)).with(parameters));
@@ -487,19 +475,18 @@ fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
                 case.id
             );
             let figures = vec![rate.clone()];
-            findings.push(Finding {
-                name: format!("flop/best/{}", scalar.name()),
+            findings.push(Finding::new(
+                format!("flop/best/{}", scalar.name()),
                 text,
                 figures,
-                confidence: None,
-                method: "largest mean",
-            });
+                "largest mean",
+            ));
         }
     }
     let mut times: Vec<(f64, f64)> = results
         .iter()
         .filter(|r| r.parameter("sweep") == Some("groups"))
-        .filter_map(|r| Some((r.number("groups")?, r.figure("rate")?.estimate.value)))
+        .filter_map(|r| Some((r.number("groups")?, r.value("rate")?)))
         .collect();
     times.sort_by(|a, b| a.0.total_cmp(&b.0));
     let every = times.windows(2).all(|w| w[1].0 - w[0].0 == 1.0);
@@ -508,8 +495,7 @@ fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
             "throughput over work-groups repeats every {} groups; the device states {} compute units",
             found.after, device.compute_units
         );
-        let period =
-            Figure::new("period", "groups", crate::stats::Interval::symmetric(found.after, 0.0));
+        let period = Figure::known("period", "groups", found.after);
         findings.push(Finding {
             name: "flop/saw_tooth".to_owned(),
             text,

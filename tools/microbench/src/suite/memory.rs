@@ -281,7 +281,7 @@ impl Swept for Variant {
                 at.group = super::power_of_two(axis, value, self.items())?;
                 at.groups = self.items() / at.group;
             }
-            Axis::Tpb => at.group = super::number(axis, value, super::MOST_ITEMS)?,
+            Axis::Tpb => at.group = super::count(axis, value)?,
             Axis::Width => {
                 at.width = super::width(axis, value)?;
                 if self.streams() {
@@ -307,7 +307,14 @@ impl Swept for Variant {
     }
 
     fn run(&self, bench: &mut Bench<'_>) -> Result<Gave, CaseError> {
-        run(bench, *self)
+        let measured = bench.measure(&self.job(&bench.settings), false)?;
+        let Measured { timing, geometry, .. } = &measured;
+        let rate = Figure::new(
+            "bandwidth",
+            "GB/s",
+            timing.time_ns.mean.reciprocal(self.bytes(geometry.trips)),
+        );
+        Ok(Gave::of_kernel(measured, vec![rate]))
     }
 }
 
@@ -370,17 +377,6 @@ fn variants(device: &DeviceFacts, settings: &Settings) -> Vec<Variant> {
     variants
 }
 
-fn run(bench: &mut Bench<'_>, variant: Variant) -> Result<Gave, CaseError> {
-    let measured = bench.measure(&variant.job(&bench.settings), false)?;
-    let Measured { timing, geometry, .. } = &measured;
-    let rate = Figure::new(
-        "bandwidth",
-        "GB/s",
-        timing.time_ns.mean.reciprocal(variant.bytes(geometry.trips)),
-    );
-    Ok(Gave::of_kernel(measured, vec![rate]))
-}
-
 /// The runtime's own copy between buffers of the device, to compare with.
 fn vendor_copy(bench: &mut Bench<'_>) -> Result<Gave, CaseError> {
     let bytes = stream_bytes(bench.facts(), &bench.settings);
@@ -413,16 +409,8 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
             Case::with_axes(variant.id(), SUITE.name, Rc::new(variant)).with(parameters)
         })
         .collect();
-    let parameters = BTreeMap::from([("pattern", json!("runtime_copy"))]);
-    cases.push(Case {
-        id: "memory/runtime_copy".to_owned(),
-        suite: SUITE.name,
-        parameters,
-        run: Box::new(vendor_copy),
-        swept: None,
-        place: None,
-        by_name: false,
-    });
+    let parameters = [("pattern", json!("runtime_copy"))];
+    cases.push(Case::new("memory/runtime_copy", SUITE.name, vendor_copy).with(parameters));
     cases
 }
 
@@ -439,13 +427,7 @@ fn conclude(_: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
         let text =
             format!("best streaming bandwidth {:.1} GB/s ({})", figure.estimate.value, case.id);
         let figures = vec![figure.clone()];
-        findings.push(Finding {
-            name: "memory/best_stream".to_owned(),
-            text,
-            figures,
-            confidence: None,
-            method: "largest mean",
-        });
+        findings.push(Finding::new("memory/best_stream", text, figures, "largest mean"));
     }
     if let (Some((case, own)), Some((_, theirs))) = (best(&["copy"]), best(&["runtime_copy"])) {
         let share = own.estimate.over(theirs.estimate).times(100.0);
@@ -454,13 +436,7 @@ fn conclude(_: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
             case.id, own.estimate.value, share.value, theirs.estimate.value
         );
         let figures = vec![Figure::new("share", "%", share)];
-        findings.push(Finding {
-            name: "memory/copy_share".to_owned(),
-            text,
-            figures,
-            confidence: None,
-            method: "ratio of means",
-        });
+        findings.push(Finding::new("memory/copy_share", text, figures, "ratio of means"));
     }
     findings
 }

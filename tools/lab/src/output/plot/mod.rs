@@ -32,7 +32,7 @@ pub struct Plot {
 
 /// The point of a case at `x` with a figure of its.
 fn at(case: &CaseResult, x: Option<f64>, figure: &str) -> Option<Point> {
-    let e = case.figure(figure)?.estimate;
+    let e = case.estimate(figure)?;
     Some(Point { x: x?, y: e.value, low: e.low, high: e.high })
 }
 
@@ -58,7 +58,7 @@ fn line(
 }
 
 fn value(case: &CaseResult, figure: &str) -> Option<f64> {
-    case.figure(figure).map(|f| f.estimate.value)
+    case.value(figure)
 }
 
 fn best(

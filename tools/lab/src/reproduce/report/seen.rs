@@ -140,19 +140,17 @@ impl<'r> Seen<'r> {
         let all = self.cases().filter(|c| c.id.contains(pick.case));
         let reached = all
             .filter(|c| {
-                let reached = c.figure(pick.figure).map(|f| f.estimate.value);
+                let reached = c.value(pick.figure);
                 reached.is_some_and(|r| r >= enough)
             })
-            .filter_map(|c| Some(c.figure("items_per_unit")?.estimate.value));
+            .filter_map(|c| c.value("items_per_unit"));
         let fewest = reached.reduce(f64::min).ok_or_else(|| self.lacks("items_per_unit"))?;
         Ok(Interval::symmetric(fewest, 0.0))
     }
 
     /// A figure of the case whose load is the largest, or the smallest.
     fn under(&self, figure: &str, load: &str, most: bool) -> Result<Interval, String> {
-        let known = self
-            .cases()
-            .filter_map(|c| Some((c.figure(load)?.estimate.value, c.figure(figure)?.estimate)));
+        let known = self.cases().filter_map(|c| Some((c.value(load)?, c.estimate(figure)?)));
         let by = |a: &(f64, Interval), b: &(f64, Interval)| a.0.total_cmp(&b.0);
         let found = if most { known.max_by(by) } else { known.min_by(by) };
         found.map(|f| f.1).ok_or_else(|| self.reason().unwrap_or_else(|| self.lacks(figure)))
@@ -260,8 +258,7 @@ impl<'r> Seen<'r> {
         let case = self.device().map_or_else(String::new, |d| stands_in(pick.case, d));
         let ours: Vec<&CaseResult> =
             self.cases().filter(|c| c.id.contains(&case)).filter(at).collect();
-        let found: Vec<Interval> =
-            ours.iter().filter_map(|c| Some(c.figure(pick.figure)?.estimate)).collect();
+        let found: Vec<Interval> = ours.iter().filter_map(|c| c.estimate(pick.figure)).collect();
         if !found.is_empty() {
             return Ok(found);
         }
@@ -409,8 +406,8 @@ fn place(case: &CaseResult, x: X, y: &str, axis: Option<f64>) -> Option<Point> {
     let x = match x {
         X::Axis(_) => axis?,
         X::Items => case.timing.as_ref().map(|t| (t.groups * t.group_size) as f64)?,
-        X::Figure(name) => case.figure(name)?.estimate.value,
+        X::Figure(name) => case.value(name)?,
         X::Parameter(name) => case.number(name)?,
     };
-    Some(Point { x, y: case.figure(y)?.estimate })
+    Some(Point { x, y: case.estimate(y)? })
 }

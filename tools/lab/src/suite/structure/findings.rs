@@ -6,9 +6,8 @@ use super::*;
 pub(super) fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
     let sweep = |name: &str| -> Vec<(f64, f64)> {
         let ours = results.iter().filter(|r| r.parameter("sweep") == Some(name));
-        let mut points: Vec<(f64, f64)> = ours
-            .filter_map(|r| Some((r.number("at")?, r.figure("time_per_statement")?.estimate.value)))
-            .collect();
+        let mut points: Vec<(f64, f64)> =
+            ours.filter_map(|r| Some((r.number("at")?, r.value("time_per_statement")?))).collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         points
     };
@@ -84,9 +83,8 @@ pub(super) fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Find
         findings.push(Finding { name, text, figures, confidence: None, method });
     };
     let stated = results.iter().filter(|r| r.parameter("sweep") == Some("registers"));
-    let mut stated: Vec<(f64, f64)> = stated
-        .filter_map(|r| Some((r.number("at")?, r.figure("private_bytes")?.estimate.value)))
-        .collect();
+    let mut stated: Vec<(f64, f64)> =
+        stated.filter_map(|r| Some((r.number("at")?, r.value("private_bytes")?))).collect();
     stated.sort_by(|a, b| a.0.total_cmp(&b.0));
     // Runtimes that keep everything in memory state something from the first word on: only a step
     // is a spill.
@@ -98,7 +96,7 @@ pub(super) fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Find
         let text = format!(
             "the compiler states private memory (spilled registers) from {first} live words on"
         );
-        let at = Figure::new("at", "words", Interval::symmetric(first, 0.0));
+        let at = Figure::known("at", "words", first);
         plain("structure/registers/spill".to_owned(), text, vec![at], "CL_KERNEL_PRIVATE_MEM_SIZE");
     }
     let time = |id: &str| {
@@ -131,7 +129,7 @@ pub(super) fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Find
             let text = format!(
                 "{word}: one item computes up to {free} elements of a vector in the time of one"
             );
-            let width = Figure::new("width", "elements", Interval::symmetric(free, 0.0));
+            let width = Figure::known("width", "elements", free);
             plain(
                 format!("structure/vector/{word}"),
                 text,
@@ -168,8 +166,7 @@ pub(super) fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Find
             }
         }
     }
-    let units =
-        Figure::new("compute_units", "", Interval::symmetric(f64::from(device.compute_units), 0.0));
+    let units = Figure::known("compute_units", "", f64::from(device.compute_units));
     plain(
         "structure/stated_units".to_owned(),
         format!("the device states {} compute units", device.compute_units),
