@@ -228,6 +228,19 @@ impl Outcome<'_> {
         self.session.read(&self.buffers[buffer], offset, &mut out)?;
         Ok(out)
     }
+
+    /// So many words of a buffer behind the first `offset` bytes.
+    ///
+    /// # Errors
+    /// What the runtime returned.
+    pub fn words(&self, buffer: usize, offset: usize, count: usize) -> Result<Vec<u32>, ClError> {
+        Ok(words(&self.read(buffer, offset, 4 * count)?))
+    }
+}
+
+/// Bytes as words.
+pub fn words(bytes: &[u8]) -> Vec<u32> {
+    bytes.as_chunks().0.iter().map(|word| u32::from_ne_bytes(*word)).collect()
 }
 
 /// Compares with the host: nothing, or what is wrong.

@@ -7,7 +7,7 @@ use super::{Case, Gave, Swept};
 use crate::sweep::{Axis, Value};
 use clscope_microbench::bench::{Bench, CaseError, Measured, Settings};
 use clscope_microbench::cl::{DeviceFacts, DeviceKind};
-use clscope_microbench::job::{Arg, Fill, Job, Need, Trips};
+use clscope_microbench::job::{Arg, Fill, Job, Need, Trips, words};
 use clscope_microbench::results::{Figure, Point, Series};
 use clscope_microbench::source::Source;
 use clscope_microbench::stats::{self, Interval};
@@ -102,12 +102,10 @@ impl Variant {
             ..Job::new(Source::Clock, "accesses", (groups, self.level.group), move |outcome| {
                 let long = outcome.geometry.trips > 64;
                 let some = if long { 4 } else { 512 }.min(outcome.geometry.items());
-                let words = outcome.read(0, 0, 4 * some)?;
-                let wrong = words.chunks_exact(4).zip(0u32..).find(|(word, i)| {
-                    let got = (*word).try_into().map_or(0, u32::from_ne_bytes);
-                    got != expected(*i, outcome.geometry.trips)
-                });
-                Ok(wrong.map(|(_, i)| format!("work-item {i} ended at another word than the host")))
+                let words = outcome.words(0, 0, some)?.into_iter().zip(0u32..);
+                let wrong = words.filter(|(got, i)| *got != expected(*i, outcome.geometry.trips));
+                let told = |i| format!("work-item {i} ended at another word than the host");
+                Ok(wrong.map(|(_, i)| told(i)).next())
             })
         }
     }
@@ -149,9 +147,7 @@ impl Variant {
             for (n, out) in taken.iter_mut().enumerate() {
                 let mut bytes = vec![0; 4 * kept];
                 bench.session.read(&buffers[2 + n], 0, &mut bytes)?;
-                let words = bytes.chunks_exact(4);
-                let word = |c: &[u8]| Some(f64::from(u32::from_ne_bytes(c.try_into().ok()?)));
-                out.push(words.filter_map(word).collect::<Vec<f64>>());
+                out.push(words(&bytes).into_iter().map(f64::from).collect::<Vec<f64>>());
             }
         }
         let [taken, empty] = taken;

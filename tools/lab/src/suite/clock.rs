@@ -8,7 +8,7 @@ use crate::sweep::{Axis, Value};
 use clscope_clock::monotonic_raw;
 use clscope_microbench::bench::{Bench, CaseError, Settings};
 use clscope_microbench::cl::{Buffer, DeviceFacts, DeviceKind};
-use clscope_microbench::job::{Arg, Geometry};
+use clscope_microbench::job::{Arg, Geometry, words};
 use clscope_microbench::power::Window;
 use clscope_microbench::results::{CaseResult, Figure, Finding, Point, Series, Timing};
 use clscope_microbench::source::Source;
@@ -216,11 +216,8 @@ fn launch(
 fn roots(bench: &Bench<'_>, out: &Buffer, items: usize) -> Result<(), CaseError> {
     let mut bytes = vec![0; 4 * items.min(512)];
     bench.session.read(out, 0, &mut bytes)?;
-    let wrong = bytes.chunks_exact(4).position(|c| {
-        let x = c.try_into().map_or(f32::NAN, f32::from_ne_bytes);
-        x.is_nan() || (x - 1.0).abs() >= 1e-3
-    });
-    match wrong {
+    let is_wrong = |x: f32| x.is_nan() || (x - 1.0).abs() >= 1e-3;
+    match words(&bytes).into_iter().position(|word| is_wrong(f32::from_bits(word))) {
         Some(i) => Err(CaseError::Wrong(format!("the roots of work-item {i} do not end at 1"))),
         None => Ok(()),
     }

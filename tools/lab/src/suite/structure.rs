@@ -13,6 +13,7 @@ use clscope_microbench::job::{Arg, Check, Fill, Job, Need, Outcome, Scalar, Trip
 use clscope_microbench::results::{CaseResult, Figure, Finding};
 use clscope_microbench::source::Source;
 use clscope_microbench::stats::Interval;
+use clscope_microbench::suite::memory::filled;
 use findings::conclude;
 use serde_json::json;
 use std::rc::Rc;
@@ -76,13 +77,8 @@ impl Variant {
             }
             _ => some,
         };
-        let bytes = outcome.read(0, 0, 4 * length)?;
-        let word = |at: usize| {
-            bytes
-                .get(4 * at..4 * at + 4)
-                .and_then(|b| b.try_into().ok())
-                .map_or(0, u32::from_ne_bytes)
-        };
+        let words = outcome.words(0, 0, length)?;
+        let word = |at: usize| words.get(at).copied().unwrap_or(0);
         for i in 0..some {
             let (at, want) = match self.question {
                 Question::Steps if trips > 4096 => continue,
@@ -152,19 +148,7 @@ impl Variant {
             Question::Store => "store",
             Question::Load => {
                 // Every word leads to itself: the load is dependent and stays in the nearest cache.
-                let itself = vec![
-                    "-DSCALAR=uint".to_owned(),
-                    "-DWIDTH=1".to_owned(),
-                    "-DLOCAL_WORDS=64".to_owned(),
-                    "-DCONFLICT=1".to_owned(),
-                ];
-                fills.push(Fill::Kernel {
-                    source: Source::Memory,
-                    entry: "own",
-                    defines: itself,
-                    args: vec![Arg::Buffer(0)],
-                    items,
-                });
+                fills.push(filled("own", 0, items));
                 "load"
             }
             Question::AddOnes(gap, spread) => {

@@ -9,7 +9,7 @@ use crate::job::{Arg, Fill, Geometry, Job, Outcome, Trips};
 use crate::results::{CaseResult, Figure, Finding};
 use crate::source::Source;
 use crate::stats::{self, Interval, Summary};
-use crate::suite::memory::word;
+use crate::suite::memory::{WORDS, word};
 use crate::sweep::{Axis, Value};
 use serde_json::json;
 use std::rc::Rc;
@@ -90,9 +90,7 @@ impl Variant {
         let trips = outcome.geometry.trips;
         // Long launches take the host too long; the short one has shown that all is read.
         let some = if trips > 4096 { 4 } else { 256 }.min(outcome.geometry.items());
-        let words = outcome.read(0, 0, 4 * self.shape.width() * some)?;
-        for (k, bytes) in words.chunks_exact(4).enumerate() {
-            let got = bytes.try_into().map_or(0, u32::from_ne_bytes);
+        for (k, got) in outcome.words(0, 0, self.shape.width() * some)?.into_iter().enumerate() {
             let (i, lane) = ((k / self.shape.width()) as u32, (k % self.shape.width()) as u32);
             let want = self.sum(i, lane, trips);
             if got != want {
@@ -170,14 +168,12 @@ impl Swept for Variant {
     }
 }
 
-const DEFINES: [&str; 4] = ["-DSCALAR=uint", "-DWIDTH=1", "-DLOCAL_WORDS=64", "-DCONFLICT=1"];
-
 /// A launch without work: as the device's clock sees it, from one to the next, and with a wait.
 fn launches(bench: &mut Bench<'_>, groups: usize, group: usize) -> Result<Gave, CaseError> {
     let buffers = bench.buffers(&[64])?;
     let geometry = Geometry { groups, group, trips: 0 };
     let args = [Arg::Buffer(0), Arg::uint(0)];
-    let defines = DEFINES.map(str::to_owned);
+    let defines = WORDS.map(str::to_owned);
     let times = if bench.settings.tiny { 4 } else { LAUNCHES };
     let repeat = if bench.settings.tiny { 2 } else { 8 };
     let (mut spans, mut periods, mut waits) = (Vec::new(), Vec::new(), Vec::new());
@@ -231,7 +227,7 @@ fn groups(bench: &mut Bench<'_>, each: usize, group: usize) -> Result<Gave, Case
     let buffers = bench.buffers(&[64])?;
     let units = bench.facts().compute_units as usize;
     let args = [Arg::Buffer(0), Arg::uint(0)];
-    let defines = DEFINES.map(str::to_owned);
+    let defines = WORDS.map(str::to_owned);
     let repeat = if bench.settings.tiny { 2 } else { 12 };
     let mut points = [Vec::new(), Vec::new()];
     for _ in 0..repeat {

@@ -28,6 +28,15 @@ pub fn word(w: u32) -> u32 {
     w.wrapping_mul(2_654_435_761)
 }
 
+/// What the kernels of words are built with, where they stand beside those of another file.
+pub const WORDS: [&str; 4] = ["-DSCALAR=uint", "-DWIDTH=1", "-DLOCAL_WORDS=64", "-DCONFLICT=1"];
+
+/// Fills a buffer: `fill` puts [`word`] into each, `own` its own place.
+pub fn filled(entry: &'static str, buffer: usize, items: usize) -> Fill {
+    let defines = WORDS.map(str::to_owned).to_vec();
+    Fill::Kernel { source: Source::Memory, entry, defines, args: vec![Arg::Buffer(buffer)], items }
+}
+
 /// The access patterns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
@@ -161,16 +170,14 @@ impl Variant {
 
     fn compare(&self, outcome: &Outcome<'_>) -> Result<Option<String>, ClError> {
         let trips = outcome.geometry.trips;
-        let element = 4 * self.width;
         let results = match self.pattern {
             Pattern::Copy | Pattern::Write => self.elements(),
             _ => self.items(),
         };
         let some = LOOKED_AT.min(results);
         for first in [0, (results - some) / 2, results - some] {
-            let words = outcome.read(0, first * element, some * element)?;
-            for (k, bytes) in words.chunks_exact(4).enumerate() {
-                let got = bytes.try_into().map_or(0, u32::from_ne_bytes);
+            let words = outcome.words(0, 4 * first * self.width, some * self.width)?;
+            for (k, got) in words.into_iter().enumerate() {
                 let (i, lane) = ((first + k / self.width) as u32, (k % self.width) as u32);
                 let own = i.wrapping_mul(self.width as u32).wrapping_add(lane);
                 let want = match self.pattern {
