@@ -6,6 +6,7 @@
 mod apps;
 mod captured;
 mod costs;
+mod folder;
 mod fuzzing;
 mod kill;
 mod process;
@@ -17,7 +18,7 @@ mod table;
 
 use fuzzing::{fuzz, fuzz_command, fuzz_counters, fuzz_fields, fuzz_made, unreasonable};
 
-use costs::{callgrind, cheap, cost, enqueue, load};
+use costs::{cheap, cost, enqueue, load};
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;

@@ -4,7 +4,7 @@
 //! too long.
 #![forbid(unsafe_code)]
 
-use crate::process::{Places, Runner, Way, read, size, wait};
+use crate::process::{Ended, Places, Runner, Way, output, size, wait};
 use anyhow::{Context, Result, bail, ensure};
 use clscope_trace::variables;
 use std::path::Path;
@@ -69,7 +69,7 @@ fn watch(args: &Args, program: &str, arguments: &[String], what: &str) -> Result
     let begin = Instant::now();
     let child = command.spawn().with_context(|| format!("could not start {program}"))?;
     let pid = child.id();
-    let waiter = std::thread::spawn(move || wait(pid));
+    let waiter = std::thread::spawn(move || wait(pid, Duration::MAX));
     let follower = std::thread::spawn({
         let (clscope, trace) = (args.places.clscope()?, trace.clone());
         move || follow(&clscope, &trace, pid)
@@ -82,7 +82,7 @@ fn watch(args: &Args, program: &str, arguments: &[String], what: &str) -> Result
     }
     let seconds = begin.elapsed().as_secs_f64();
     let panicked = |_| anyhow::anyhow!("a watching thread panicked");
-    let (status, _) = waiter.join().map_err(panicked)??;
+    let status = waiter.join().map_err(panicked)??.status;
     if status != 0 {
         bail!("{program} ended with wait status {status:#x}");
     }
@@ -143,15 +143,10 @@ fn follow(clscope: &Path, trace: &Path, pid: u32) -> Result<Vec<f64>> {
 /// What the command prints about a trace, and the seconds of processor time that it took.
 fn ask(clscope: &Path, words: &[&str], trace: &Path) -> Result<(String, f64)> {
     let mut command = Command::new(clscope);
-    command.args(words).arg(trace).stdin(Stdio::null());
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let complaints = std::thread::spawn(move || read(stderr));
-    let told = read(stdout);
-    let (status, cpu) = wait(child.id())?;
-    let complaints = complaints.join().unwrap_or_default();
+    command.args(words).arg(trace);
+    let (Ended { status, cpu, .. }, told, complaints) = output(&mut command)?;
     ensure!(status == 0, "clscope {} failed: {complaints}", words.join(" "));
-    Ok((told, cpu / 1e9))
+    Ok((told, cpu.as_secs_f64()))
 }
 
 /// Anonymous and file memory of a process, in megabytes. The mapped rings are in it.

@@ -4,12 +4,12 @@
 //! does bare, within its time, and what it completed is in its trace. Fails on the first that does
 //! not, and keeps its trace. A seed names the series.
 
-use crate::process::{Places, Runner, Way};
+use crate::folder;
+use crate::process::{self, Ended, Places, Runner, Way};
 use crate::random::Random;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clscope_analysis::Trace;
 use clscope_analysis::event::{Event, Mark};
-use clscope_analysis::input::{File, ProcessFiles};
 use std::collections::{BTreeMap, HashMap};
 use std::io::{Read, Seek};
 use std::path::Path;
@@ -219,25 +219,8 @@ fn ended(
     }
     runner.prepare(&mut command, trace.unwrap_or(&nowhere))?;
     let child = command.spawn().context("could not start the application")?;
-    let pid = child.id() as libc::pid_t;
-    let deadline = Instant::now() + Duration::from_secs(args.patience);
-    let mut status = 0;
-    loop {
-        // SAFETY: our own child, which nobody else waits for; the pointer is to a local.
-        match unsafe { libc::waitpid(pid, &mut status, libc::WNOHANG) } {
-            0 if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(1)),
-            0 => {
-                // SAFETY: our own child, not waited for yet.
-                unsafe {
-                    libc::kill(pid, libc::SIGKILL);
-                    libc::waitpid(pid, &mut status, 0);
-                }
-                bail!("it hung: no end within {} s", args.patience);
-            }
-            ended if ended == pid => break,
-            _ => bail!("waitpid: {}", std::io::Error::last_os_error()),
-        }
-    }
+    let Ended { status, hung, .. } = process::wait(child.id(), Duration::from_secs(args.patience))?;
+    ensure!(!hung, "it hung: no end within {} s", args.patience);
     let mut printed = Vec::new();
     (&output).rewind()?;
     (&output).read_to_end(&mut printed)?;
@@ -264,33 +247,8 @@ fn judge(
             String::from_utf8_lossy(&expected.output)
         );
     }
-    let mut files: BTreeMap<String, Vec<(String, Vec<u8>)>> = BTreeMap::new();
-    for entry in std::fs::read_dir(trace).context("there is no trace")? {
-        let path = entry?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if let Some((stem, _)) = name.split_once('.').filter(|(stem, _)| stem.contains('-')) {
-            let bytes = std::fs::read(&path)?;
-            files.entry(stem.to_owned()).or_default().push((name, bytes));
-        }
-    }
-    let processes = files
-        .iter()
-        .map(|(stem, files)| {
-            let ending = |end: &str| {
-                let these = files.iter().filter(|(name, _)| name.ends_with(end));
-                these.map(|(name, bytes)| File { name: name.clone(), bytes }).collect::<Vec<_>>()
-            };
-            ProcessFiles {
-                label: stem.clone(),
-                defs: ending(".defs").pop(),
-                segments: ending(".clt"),
-                ring: ending(".ring").pop(),
-                issues: Vec::new(),
-                extra_anchors: Vec::new(),
-            }
-        })
-        .collect();
-    let trace = Trace::open(processes);
+    let files = folder::read(trace)?;
+    let trace = Trace::open(folder::processes(&files));
     let mut dropped: u64 = trace.processes.iter().map(|p| p.dropped_untold).sum();
     let (mut calls, mut of_function) = (0, 0);
     let mut events = trace.events(None);

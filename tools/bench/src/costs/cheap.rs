@@ -4,9 +4,9 @@
 //! a mean over all kinds of calls of the processor time of the whole process.
 #![forbid(unsafe_code)]
 
+use crate::cost;
 use crate::process::{Runner, Way};
 use crate::table::{self, Sample};
-use crate::{callgrind, cost};
 use anyhow::Result;
 
 const CALLS: [(&str, &str); 4] = [
@@ -83,18 +83,5 @@ pub fn run(args: &cost::Args) -> Result<()> {
         &heads,
         &rows,
     );
-    if args.callgrind {
-        let [fewer, more] =
-            [20_000u64, 120_000].map(|n| vec![n.to_string(), "1".into(), "10000".into()]);
-        // Of each kind a round makes the same number of calls; four kinds call OpenCL.
-        let [bare, recorded] =
-            callgrind::per_unit(&args.places, &program, &fewer, &more, 400_000.0)?;
-        println!(
-            "\nInstructions in user space per cheap call, refills included (callgrind): {} bare, {} recorded, {} added.",
-            table::digits(bare),
-            table::digits(recorded),
-            table::digits(recorded - bare)
-        );
-    }
     Ok(())
 }

@@ -7,14 +7,16 @@
 //! made again; a failing one is kept.
 
 use crate::captured::captured;
-use crate::fuzz::{Course, Files, damaged, made, mend};
+use crate::folder::{Files, read, write};
+use crate::fuzz::{Course, damaged, made, mend};
+use crate::process::{self, Ended};
 use crate::random::Random;
 use crate::unreasonable::{self, Size};
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -99,44 +101,43 @@ const RUNS: &[&[&str]] = &[
     &["kernel", "CAPTURE", "--export", "pyopencl", "-o", "OUT.alone"],
 ];
 
-/// What one run took and how it ended.
+/// How one run ended.
 #[derive(Debug)]
 pub struct Ran {
-    /// How it ended.
-    pub status: ExitStatus,
-    /// Processor time that it took.
-    pub took: Duration,
-    /// Whether it had to be ended.
-    pub hung: bool,
-    /// Most resident memory, in bytes.
-    pub memory: u64,
+    /// What it took.
+    pub ended: Ended,
     /// What it said on stderr, its beginning.
     pub said: String,
 }
 
 impl Ran {
+    fn status(&self) -> ExitStatus {
+        ExitStatus::from_raw(self.ended.status)
+    }
+
     /// Whether a check of arithmetic ended it.
     fn overflowed(&self) -> bool {
-        self.status.code() == Some(101) && self.said.contains("with overflow")
+        self.status().code() == Some(101) && self.said.contains("with overflow")
     }
 
     /// What is wrong with it, if anything is. It read so many bytes, which may lie in memory eight
     /// times over beside the limit.
     pub fn fault(&self, patience: Duration, bytes: u64) -> Option<String> {
-        if self.hung {
+        if self.ended.hung {
             return Some(format!("no end within {} s", HANGS.as_secs()));
         }
-        if self.took > patience {
-            return Some(format!("{:.1} s", self.took.as_secs_f64()));
+        if self.ended.cpu > patience {
+            return Some(format!("{:.1} s", self.ended.cpu.as_secs_f64()));
         }
-        if let Some(signal) = self.status.signal() {
+        if let Some(signal) = self.status().signal() {
             return Some(format!("ended by signal {signal}"));
         }
         // 101 is what a panic leaves, 3 a judgement that fails a CI job.
-        if !matches!(self.status.code(), Some(0..=3)) || self.said.contains("panicked at") {
-            return Some(format!("{}", self.status));
+        if !matches!(self.status().code(), Some(0..=3)) || self.said.contains("panicked at") {
+            return Some(self.status().to_string());
         }
-        (self.memory > MEMORY + 8 * bytes).then(|| format!("{} MB of memory", self.memory >> 20))
+        let memory = self.ended.memory;
+        (memory > MEMORY + 8 * bytes).then(|| format!("{} MB of memory", memory >> 20))
     }
 }
 
@@ -162,43 +163,12 @@ pub fn limited(mut command: Command) -> Result<Ran> {
         })
     };
     let child = command.spawn().with_context(|| format!("could not start {command:?}"))?;
-    let pid = child.id() as libc::pid_t;
-    // SAFETY: pidfd_open takes two integers and gives a new descriptor or -1.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) } as i32;
-    if fd < 0 {
-        bail!("pidfd_open: {}", std::io::Error::last_os_error());
-    }
-    let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-    // SAFETY: one pollfd that lives on this stack.
-    let ended = unsafe { libc::poll(&mut poll, 1, HANGS.as_millis() as i32) } == 1;
-    // SAFETY: the descriptor is ours and not used after this; the child is not waited for yet, so
-    // that its id is still its own.
-    unsafe {
-        libc::close(fd);
-        if !ended {
-            libc::kill(pid, libc::SIGKILL);
-        }
-    }
-    let mut status = 0;
-    // SAFETY: an all-zero rusage is valid; both pointers are to locals; the child is ours, and
-    // dropping its handle does not wait for it.
-    let (memory, took) = unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        while libc::wait4(pid, &mut status, 0, &mut usage) < 0 {
-            if std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted {
-                bail!("wait4: {}", std::io::Error::last_os_error());
-            }
-        }
-        let time = |t: libc::timeval| {
-            Duration::from_secs(t.tv_sec as u64) + Duration::from_micros(t.tv_usec as u64)
-        };
-        (usage.ru_maxrss as u64 * 1024, time(usage.ru_utime) + time(usage.ru_stime))
-    };
+    let ended = process::wait(child.id(), HANGS)?;
     let mut head = vec![0; 4096];
     let length = std::os::unix::fs::FileExt::read_at(&said, &mut head, 0)?;
     head.truncate(length);
     let said = String::from_utf8_lossy(&head).into_owned();
-    Ok(Ran { status: ExitStatus::from_raw(status), took, hung: !ended, memory, said })
+    Ok(Ran { ended, said })
 }
 
 /// One input: files of a trace directory.
@@ -219,47 +189,12 @@ fn input(corpus: &[Files], size: Size, seed: u64, number: u64) -> (Files, Random
     (files, random)
 }
 
-fn write(directory: &Path, files: &Files) -> Result<()> {
-    std::fs::create_dir_all(directory)?;
-    for (name, bytes) in files {
-        let path = directory.join(name);
-        if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder)?;
-        }
-        std::fs::write(path, bytes)?;
-    }
-    Ok(())
-}
-
-/// The files of a folder, those of folders in it by their relative names.
-fn read(directory: &Path) -> Result<Files> {
-    let mut files = Files::new();
-    let entries = std::fs::read_dir(directory)
-        .with_context(|| format!("could not list {}", directory.display()))?;
-    for entry in entries {
-        let path = entry?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if path.is_dir() {
-            let inner = read(&path)?;
-            files.extend(inner.into_iter().map(|(file, bytes)| (format!("{name}/{file}"), bytes)));
-            continue;
-        }
-        files.push((name, std::fs::read(&path)?));
-    }
-    files.sort();
-    Ok(files)
-}
-
 /// Makes inputs and gives them to the command.
 ///
 /// # Errors
 /// If a run fails in a way that none may.
 pub fn run(args: &Args) -> Result<()> {
-    let beside = || Ok::<_, std::io::Error>(std::env::current_exe()?.with_file_name("clscope"));
-    let program = args.clscope.clone().map_or_else(beside, Ok)?;
-    let program = program.canonicalize().with_context(|| {
-        format!("no command at {}: build it, or name it with --clscope", program.display())
-    })?;
+    let program = process::program("clscope", args.clscope.as_ref())?;
     let size = if args.large { Size::Large } else { Size::Usual };
     let mut corpus = if args.large { Vec::new() } else { made() };
     for directory in &args.trace {
@@ -315,9 +250,9 @@ pub fn run(args: &Args) -> Result<()> {
             }
             let ran = limited(command)?;
             runs += 1;
-            largest = largest.max(ran.memory);
+            largest = largest.max(ran.ended.memory);
             let worst = slowest.entry(which).or_default();
-            *worst = (*worst).max((ran.took, number));
+            *worst = (*worst).max((ran.ended.cpu, number));
             if args.count_overflows && ran.overflowed() {
                 overflows += 1;
                 continue;
@@ -393,13 +328,18 @@ mod tests {
         }
         let overflow = shell("echo 'attempt to add with overflow' >&2; exit 101");
         assert!(overflow.overflowed() && !shell("exit 101").overflowed());
-        let slow = Ran { took: PATIENCE * 2, ..shell("exit 0") };
+        let with = |change: fn(&mut Ended)| {
+            let mut ran = shell("exit 0");
+            change(&mut ran.ended);
+            ran
+        };
+        let slow = with(|ended| ended.cpu = PATIENCE * 2);
         assert!(slow.fault(PATIENCE, 0).is_some());
-        let hung = Ran { hung: true, ..shell("exit 0") };
+        let hung = with(|ended| ended.hung = true);
         assert!(hung.fault(PATIENCE, 0).is_some());
-        let large = Ran { memory: MEMORY + 1, ..shell("exit 0") };
+        let large = with(|ended| ended.memory = MEMORY + 1);
         assert!(large.fault(PATIENCE, 0).is_some());
-        assert!(shell("exit 0").memory > 0);
+        assert!(shell("exit 0").ended.memory > 0);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! sensors. Owns what is in them; refuses to damage anything.
 #![forbid(unsafe_code)]
 
-use crate::fuzz::Files;
+use crate::folder::Files;
 use crate::random::Random;
 use crate::unreasonable::{Size, sensors_of};
 use clscope_analysis::testing::{CommandSpec, HostModel, ProcessBuilder, function};
@@ -71,16 +71,19 @@ fn plain() -> Vec<Files> {
             } else {
                 p.exit(600_000, 0);
             }
-            let bytes = p.build();
-            files.push((format!("{pid}-0.defs"), bytes.defs));
-            files.push((format!("{pid}-0.0.clt"), bytes.segment));
-            if !bytes.ring.is_empty() {
-                files.push((format!("{pid}-0.ring"), bytes.ring));
-            }
+            files.extend(files_of(pid, p));
         }
         out.push(files);
     }
     out
+}
+
+/// The files of a process.
+pub fn files_of(pid: u32, process: ProcessBuilder) -> Files {
+    let bytes = process.build();
+    let all = [("defs", bytes.defs), ("0.clt", bytes.segment), ("ring", bytes.ring)];
+    let own = all.into_iter().filter(|(ending, bytes)| *ending != "ring" || !bytes.is_empty());
+    own.map(|(ending, bytes)| (format!("{pid}-0.{ending}"), bytes)).collect()
 }
 
 /// Two hosts, one of them in two boots and with processes in two time namespaces; everything that a
@@ -135,12 +138,7 @@ fn rich(clock: Clock) -> Files {
         } else {
             p.exit(RUN, u64::from(pid));
         }
-        let bytes = p.build();
-        files.push((format!("{pid}-0.defs"), bytes.defs));
-        files.push((format!("{pid}-0.0.clt"), bytes.segment));
-        if !bytes.ring.is_empty() {
-            files.push((format!("{pid}-0.ring"), bytes.ring));
-        }
+        files.extend(files_of(pid, p));
         if moved == 0 {
             let name =
                 if boot == 1 { "sensors.clt".to_owned() } else { format!("sensors-{boot}.clt") };

@@ -4,7 +4,8 @@
 //! [`crate::fuzz`] does on top.
 #![forbid(unsafe_code)]
 
-use crate::fuzz::Files;
+use crate::folder::Files;
+use crate::fuzz_made::files_of;
 use crate::random::Random;
 use clscope_analysis::testing::{CommandSpec, HostModel, ProcessBuilder, function};
 use clscope_trace::defs::{Kernel, Queue, Thread};
@@ -140,13 +141,7 @@ fn process(random: &mut Random, pid: u32, host: HostModel, large: Size) -> (File
     if random.below(4) > 0 {
         p.exit(now + 1, number(random));
     }
-    let bytes = p.build();
-    let mut files =
-        vec![(format!("{pid}-0.defs"), bytes.defs), (format!("{pid}-0.0.clt"), bytes.segment)];
-    if !bytes.ring.is_empty() {
-        files.push((format!("{pid}-0.ring"), bytes.ring));
-    }
-    (files, now)
+    (files_of(pid, p), now)
 }
 
 const PLANES: [&str; 7] = ["PKG", "PP0", "PP1", "DRAM", "GPU", "GPU card", ""];
