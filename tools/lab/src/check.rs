@@ -78,7 +78,7 @@ pub fn check(
     cache: Option<PathBuf>,
     watch: &mut dyn Watch,
 ) -> Result<Vec<Row>, ClError> {
-    let settings = Settings { repeat: 5, mix: true, cache, ..Settings::default() };
+    let settings = Settings { repeat: Some(5), mix: true, cache, ..Settings::default() };
     let suites = ["flop", "memory", "classes", "latency", "structure"];
     let choice = Choice {
         suites: suites.map(str::to_owned).to_vec(),

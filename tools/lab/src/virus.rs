@@ -69,7 +69,7 @@ pub fn search(
 ) -> Result<Results, ClError> {
     static SUITE: Suite = classes::SUITE;
     let settings = Settings {
-        repeat: settings.repeat.min(3),
+        repeat: Some(settings.repeat().min(3)),
         window_ns: settings.window_ns.or(Some(WINDOW_NS)),
         ..settings.clone()
     };

@@ -32,7 +32,7 @@ fn power_and_structure_agree_with_the_host() {
         sensors: Metering { off: true, ..Metering::default() },
         ..Choice::default()
     };
-    let settings = Settings { tiny: true, repeat: 1, ..Settings::default() };
+    let settings = Settings { tiny: true, repeat: Some(1), ..Settings::default() };
     let results = run(&device, &settings, &choice, &mut Quiet).expect("the device opens");
     for suite in &choice.suites {
         assert!(results.cases.iter().any(|case| case.suite == suite), "{suite}");

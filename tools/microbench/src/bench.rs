@@ -415,7 +415,7 @@ impl<'a> Bench<'a> {
     /// Times launches: as many as asked for behind the warm-up.
     fn repeat(&self, kernel: &Kernel, geometry: Geometry) -> Result<(Vec<f64>, usize), CaseError> {
         let first = self.settings.warm_up.unwrap_or(2);
-        let wanted = self.settings.repeat.max(1);
+        let wanted = self.settings.repeat();
         let mut samples = Vec::with_capacity(wanted.saturating_add(first).min(1 << 16));
         let begun = monotonic_raw().0;
         for n in 0..wanted.saturating_add(first) {

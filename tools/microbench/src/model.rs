@@ -118,7 +118,7 @@ pub fn measure(cl: &Cl, effort: &Effort, watch: &mut dyn Watch) -> Result<Measur
     let metered = !effort.quick && !effort.sensors.off;
     let settings = Settings {
         tiny: effort.tiny,
-        repeat: if effort.quick { 5 } else { 10 },
+        repeat: effort.quick.then_some(5),
         counters: metered,
         mix: metered,
         cache: effort.cache.clone(),

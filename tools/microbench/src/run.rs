@@ -204,7 +204,7 @@ fn described(settings: &Settings, choice: &Choice) -> BTreeMap<&'static str, ser
         ("full", json!(settings.full)),
         ("blocks", json!(settings.blocks)),
         ("tpb", json!(settings.tpb)),
-        ("repeat", json!(settings.repeat)),
+        ("repeat", json!(settings.repeat())),
         ("iterations", json!(settings.iterations)),
         ("warm_up", json!(settings.warm_up)),
         ("window_ns", json!(settings.window_ns)),

@@ -15,6 +15,7 @@ use clscope_lab::text::results;
 use clscope_lab::virus;
 use clscope_microbench::bench::Settings;
 use clscope_microbench::cl::{OpenCl, choose, list as devices};
+use clscope_microbench::files::make;
 use clscope_microbench::power::Metering;
 use clscope_microbench::results::{Results, Status};
 use clscope_screen::args::{MeteringArgs, TableFormat};
@@ -203,9 +204,6 @@ fn counted<'r>(results: impl IntoIterator<Item = &'r Results>) {
     }
 }
 
-/// Timed launches of a case.
-const REPEAT: usize = 10;
-
 /// What the options say of launches, windows and checks.
 fn settings(args: &Args) -> Settings {
     Settings {
@@ -216,7 +214,7 @@ fn settings(args: &Args) -> Settings {
         warm_up: args.warm_up.map(|n| n as usize),
         window_ns: args.window.map(|s| (s * 1e9) as u64),
         power: args.sensors == Sensors::Always,
-        repeat: args.repeat.unwrap_or(REPEAT).max(1),
+        repeat: args.repeat,
         counters: args.counters,
         cache: places::cache("bench"),
         ..Settings::default()
@@ -310,7 +308,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         );
     }
     if let Some(directory) = &args.output {
-        files::make(directory)?;
+        make(directory)?;
     }
     // Before the message that measuring begins: what is measured is kept from then on.
     let mut progress = Progress::new()?;

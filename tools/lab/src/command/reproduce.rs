@@ -3,10 +3,10 @@
 
 use super::{Args, counted, metering, settings};
 use anyhow::{Context, Result, bail};
-use clscope_lab::output::files;
 use clscope_lab::reproduce::{self, News, State, Wanted};
 use clscope_lab::text::experiments;
 use clscope_microbench::cl::{OpenCl, choose, list as devices};
+use clscope_microbench::files::make;
 use clscope_screen::measuring::Progress;
 use clscope_screen::output::{prose, say, show, show_json};
 use std::io::Write;
@@ -40,7 +40,7 @@ pub fn run(args: &Args, names: &[String]) -> Result<ExitCode> {
     };
     let device = is_needed.then(|| choose(&all, args.device.as_deref())).transpose()?;
     if let Some(directory) = &args.output {
-        files::make(directory)?;
+        make(directory)?;
     }
     let mut progress = Progress::new()?;
     let begin = Instant::now();

@@ -182,7 +182,7 @@ fn launch(
         lanes,
         span: Window::opens(),
     };
-    for n in 0..bench.settings.repeat.max(1).saturating_add(warm_up) {
+    for n in 0..bench.settings.repeat().saturating_add(warm_up) {
         bench.session.finish()?;
         let begun = monotonic_raw().0;
         let event = once(bench, geometry)?;

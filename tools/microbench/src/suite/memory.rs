@@ -389,7 +389,7 @@ fn vendor_copy(bench: &mut Bench<'_>) -> Result<Gave, CaseError> {
     let bytes = stream_bytes(bench.facts(), &bench.settings);
     let buffers = bench.buffers(&[bytes, bytes])?;
     let mut samples = Vec::new();
-    for _ in 0..bench.settings.repeat + 2 {
+    for _ in 0..bench.settings.repeat() + 2 {
         bench.check_stop()?;
         let event = bench.session.copy(&buffers[1], &buffers[0], 0, bytes)?;
         bench.session.finish()?;

@@ -81,7 +81,7 @@ fn measure(
     // Pinned memory is what a mapped buffer of the runtime's own allocation gives; it stays mapped
     // while it is used.
     let mut samples = Vec::new();
-    let repeat = bench.settings.repeat.max(3) + 2;
+    let repeat = bench.settings.repeat().max(3) + 2;
     let session = &bench.session;
     let mut all = |memory: &mut [u8]| -> Result<Option<usize>, CaseError> {
         mark(memory, 0x5C);

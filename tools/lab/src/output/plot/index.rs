@@ -3,28 +3,12 @@
 
 use super::page::STYLE;
 use crate::reproduce::{Number, Report, Reported, State};
+use crate::text::experiments::{as_printed as printed, place as number};
 use clscope_io::text::markup;
 use std::fmt::Write as _;
 
 /// Most numbers of an experiment in the table of all; its own page has the rest.
 const FEW: usize = 3;
-
-/// A number of the document, as it is printed there; quotients of two are cut.
-fn printed(x: f64) -> String {
-    let text = x.to_string();
-    if text.len() <= 8 { text } else { number(x) }
-}
-
-/// A number of ours with the digits that people read.
-fn number(x: f64) -> String {
-    match x.abs() {
-        a if !a.is_finite() => "?".to_owned(),
-        a if x.fract() == 0.0 || a >= 1000.0 => format!("{x:.0}"),
-        a if a >= 10.0 => format!("{x:.1}"),
-        a if a >= 0.1 => format!("{x:.3}"),
-        _ => format!("{x:.3e}"),
-    }
-}
 
 /// Ours, or why there is none: by its number where reasons are listed.
 fn here(of: &Number, shared: &[&str]) -> String {
