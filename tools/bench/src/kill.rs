@@ -13,6 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+/// Latest moment after the first recorded call, in microseconds.
+const WITHIN: u64 = 20_000;
+
 /// Options of `kill`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -24,12 +27,6 @@ pub struct Args {
     /// Names this series of moments and signals
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Latest moment after the first recorded call, in microseconds
-    #[arg(long, default_value_t = 20_000)]
-    pub within: u64,
-    /// Threads of the application
-    #[arg(long, default_value_t = 2)]
-    pub threads: u32,
     /// Have this `clscope` read every tenth trace too
     #[arg(long, value_name = "FILE")]
     pub command: Option<PathBuf>,
@@ -65,7 +62,7 @@ pub fn run(args: &Args) -> Result<()> {
     for number in 0..args.runs {
         let (signal, name) = SIGNALS[random.below(SIGNALS.len())];
         let scratch = args.places.scratch()?;
-        let moment = Duration::from_micros(random.next() % args.within.max(1));
+        let moment = Duration::from_micros(random.next() % WITHIN);
         // Every eighth is hit while it starts: the moment counts from the process's beginning.
         let early = random.below(8) == 0;
         let counters = killed(args, scratch.path(), signal, moment, early)?;
@@ -130,7 +127,7 @@ fn killed(
     let mut command = Command::new(args.places.fixture("counted")?);
     command
         .arg(&counters)
-        .arg(args.threads.to_string())
+        .arg("2")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());

@@ -44,7 +44,7 @@ enum Command {
     /// Run generated programs bare and recorded, and shrink those that differ
     Programs(programs::Args),
     /// Feed damaged traces to the reader, the analysis and the command
-    Fuzz(fuzz::Args),
+    Fuzz(fuzz::Course),
     /// Feed damaged and unreasonable trace directories to the command, in processes of their own
     #[command(name = "fuzz-command")]
     FuzzDirectories(fuzz_command::Args),

@@ -16,6 +16,11 @@ const REPORT: f64 = 10.0;
 /// Seconds between the end of one `top` and the begin of the next.
 const BETWEEN: Duration = Duration::from_secs(4);
 
+/// Launches, each with its own event.
+const LAUNCHES: u64 = 2_000_000;
+/// Limit of the trace in MiB.
+const MAX_SIZE: u64 = 64;
+
 /// Options of `soak`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -24,12 +29,6 @@ pub struct Args {
     /// Cheap calls; 1,000,000,000 are eight hours of a busy application
     #[arg(long, default_value_t = 100_000_000)]
     pub calls: u64,
-    /// Launches, each with its own event
-    #[arg(long, default_value_t = 2_000_000)]
-    pub launches: u64,
-    /// Limit of the trace in MiB
-    #[arg(long, default_value_t = 64)]
-    pub max_size: u64,
 }
 
 /// Runs, watches, prints.
@@ -53,8 +52,8 @@ pub fn run(args: &Args) -> Result<()> {
     watch(
         args,
         "enqueue_bench",
-        &[args.launches.to_string(), "1000".into(), "bare".into()],
-        &format!("{} launches", args.launches),
+        &[LAUNCHES.to_string(), "1000".into(), "bare".into()],
+        &format!("{} launches", LAUNCHES),
     )
 }
 
@@ -64,7 +63,7 @@ fn watch(args: &Args, program: &str, arguments: &[String], what: &str) -> Result
     let mut command = Command::new(args.places.fixture(program)?);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     // Each call has a record of its own, so that the limit is reached.
-    command.env(variables::MAX_SIZE, format!("{}M", args.max_size)).env(variables::COLLAPSE, "0");
+    command.env(variables::MAX_SIZE, format!("{}M", MAX_SIZE)).env(variables::COLLAPSE, "0");
     Runner::new(&args.places, Way::Preload).prepare(&mut command, &trace)?;
     let begin = Instant::now();
     let child = command.spawn().with_context(|| format!("could not start {program}"))?;
@@ -91,7 +90,7 @@ fn watch(args: &Args, program: &str, arguments: &[String], what: &str) -> Result
     let (_, report) = ask(&args.places.clscope()?, &["report"], &trace)?;
     let early = memory.get(memory.len() / 10).copied().unwrap_or(f64::NAN);
     let most = memory.iter().copied().fold(f64::NAN, f64::max);
-    let limit = (args.max_size << 20) as f64 / 1e6;
+    let limit = (MAX_SIZE << 20) as f64 / 1e6;
     let trace_most = largest as f64 / 1e6;
     let slowest = tops.iter().copied().fold(0.0, f64::max);
     println!(

@@ -16,6 +16,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// A run that takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Calls of each of four kinds that a run makes by the million.
+const CALLS: u64 = 5_000_000;
+
 /// Options of `stress`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -27,12 +32,6 @@ pub struct Args {
     /// Names this series of disturbances
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// A run that takes longer hangs, in seconds
-    #[arg(long, default_value_t = 120)]
-    pub patience: u64,
-    /// Calls of each of four kinds that a run makes by the million
-    #[arg(long, default_value_t = 5_000_000)]
-    pub calls: u64,
 }
 
 /// A fixture that is disturbed, or disturbs itself.
@@ -47,7 +46,7 @@ struct Scenario {
     fake: bool,
 }
 
-fn scenarios(args: &Args) -> Vec<Scenario> {
+fn scenarios() -> Vec<Scenario> {
     let kept =
         |line: &str, expected| Scenario { line: line.to_owned(), expected, made: 0, fake: false };
     let mut out = vec![
@@ -82,9 +81,9 @@ fn scenarios(args: &Args) -> Vec<Scenario> {
         kept("jump_out deeper 20 1000", Some(("clRetainMemObject", 20_000))),
         kept("jump_out stack 20 1000", Some(("clRetainMemObject", 20_000))),
         Scenario {
-            line: format!("cheap_calls {} 2", args.calls),
+            line: format!("cheap_calls {} 2", CALLS),
             expected: None,
-            made: 2 * 4 * args.calls,
+            made: 2 * 4 * CALLS,
             fake: false,
         },
     ];
@@ -115,7 +114,7 @@ struct Totals {
 /// # Errors
 /// On the first run that hangs, ends otherwise than bare, or whose trace lacks a completed call.
 pub fn run(args: &Args) -> Result<()> {
-    let scenarios = scenarios(args);
+    let scenarios = scenarios();
     let mut random = Random(args.seed);
     let mut bare: HashMap<String, Ending> = HashMap::new();
     let mut by_app: BTreeMap<String, Totals> = BTreeMap::new();
@@ -134,14 +133,14 @@ pub fn run(args: &Args) -> Result<()> {
         let expected = match bare.get(&scenario.line) {
             Some(known) => known.clone(),
             None => {
-                let ending = bare_ending(args, &places, method, scenario)?;
+                let ending = bare_ending(&places, method, scenario)?;
                 bare.insert(scenario.line.clone(), ending.clone());
                 ending
             }
         };
         let scratch = places.scratch()?;
         let trace = scratch.path().join("t.clscope");
-        let judged = ended(args, &places, way, method, scenario, Some(&trace))
+        let judged = ended(&places, way, method, scenario, Some(&trace))
             .and_then(|ending| judge(scenario, &trace, &expected, &ending));
         let (calls, dropped) = match judged {
             Ok(counted) => counted,
@@ -180,10 +179,10 @@ const BARE_RUNS: usize = 20;
 
 /// How the application ends bare. One that ends by a signal only now and then, by a race of the
 /// runtime's own (PoCL's first discovery of devices), is to end well when recorded.
-fn bare_ending(args: &Args, places: &Places, method: &str, scenario: &Scenario) -> Result<Ending> {
+fn bare_ending(places: &Places, method: &str, scenario: &Scenario) -> Result<Ending> {
     let mut last = None;
     for _ in 0..BARE_RUNS {
-        let ending = ended(args, places, Way::Bare, method, scenario, None)?;
+        let ending = ended(places, Way::Bare, method, scenario, None)?;
         if !libc::WIFSIGNALED(ending.status) {
             return Ok(ending);
         }
@@ -194,7 +193,6 @@ fn bare_ending(args: &Args, places: &Places, method: &str, scenario: &Scenario) 
 
 /// Runs a scenario to its end, or to that of the patience.
 fn ended(
-    args: &Args,
     places: &Places,
     way: Way,
     method: &str,
@@ -219,8 +217,8 @@ fn ended(
     }
     runner.prepare(&mut command, trace.unwrap_or(&nowhere))?;
     let child = command.spawn().context("could not start the application")?;
-    let Ended { status, hung, .. } = process::wait(child.id(), Duration::from_secs(args.patience))?;
-    ensure!(!hung, "it hung: no end within {} s", args.patience);
+    let Ended { status, hung, .. } = process::wait(child.id(), PATIENCE)?;
+    ensure!(!hung, "it hung: no end within {} s", PATIENCE.as_secs());
     let mut printed = Vec::new();
     (&output).rewind()?;
     (&output).read_to_end(&mut printed)?;

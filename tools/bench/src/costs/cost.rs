@@ -41,9 +41,6 @@ pub struct Args {
     /// Measure launches also with their places recorded: frames of each
     #[arg(long, value_delimiter = ',', value_name = "FRAMES")]
     pub call_sites: Vec<u8>,
-    /// Measure the layer too; the loader must know layers
-    #[arg(long)]
-    pub layer: bool,
     /// A whole application to run, a line for the shell; may be given several times
     #[arg(long, value_name = "NAME=COMMAND")]
     pub app: Vec<String>,

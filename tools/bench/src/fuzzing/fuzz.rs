@@ -1,12 +1,12 @@
 //! `fuzz`: damaged traces through everything that reads them. It starts from whole traces (made in
-//! [`crate::fuzz_made`], and any that are named), damages them - flipped bits, cuts, copied and
+//! [`crate::fuzz_made`]), damages them - flipped bits, cuts, copied and
 //! lost ranges, interesting numbers - and mends the checksums of half of them, so that the damage
 //! gets past the first gate; half of them are changed in their fields too ([`crate::fuzz_fields`]).
 //! Fails on a panic, and on an input that takes more than seconds. A seed names a run; a failing
 //! input is kept.
 #![forbid(unsafe_code)]
 
-use crate::folder::{Files, processes, read, write};
+use crate::folder::{Files, processes, write};
 use crate::fuzz_command::HANGS;
 use crate::fuzz_fields;
 pub use crate::fuzz_made::made;
@@ -35,19 +35,6 @@ pub struct Course {
     pub keep: PathBuf,
 }
 
-/// Options of `fuzz`.
-#[derive(Debug, clap::Args)]
-pub struct Args {
-    #[command(flatten)]
-    pub course: Course,
-    /// Traces to damage as well; small ones, each is read whole
-    #[arg(long, value_name = "DIR")]
-    pub trace: Vec<PathBuf>,
-    /// An input that takes longer is a failure, in ms: what is slow is found before it is too slow
-    #[arg(long, value_name = "MS", default_value_t = PATIENCE.as_millis() as u64)]
-    pub patience_ms: u64,
-}
-
 /// An input that takes longer is a failure: reading must not blow up on small files.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -55,20 +42,16 @@ pub const PATIENCE: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// If an input makes a reader panic, crash or take too long.
-pub fn run(args: &Args) -> Result<()> {
-    let mut corpus = made();
-    for directory in &args.trace {
-        corpus.push(read(directory)?);
-    }
-    let current = watched(args.course.seed);
-    let patience = Duration::from_millis(args.patience_ms);
+pub fn run(args: &Course) -> Result<()> {
+    let corpus = made();
+    let current = watched(args.seed);
     let make = |random: &mut Random| {
         current.fetch_add(1, Ordering::Relaxed);
         damaged(&corpus[random.below(corpus.len())], &corpus, random)
     };
     let keep = |input: &Files, name: &Path| write(&name.with_extension("clscope"), input);
     let kind = ("fuzz", "damaged traces");
-    args.course.run(kind, patience, make, |input, _| analyse(input), keep)
+    args.run(kind, PATIENCE, make, |input, _| analyse(input), keep)
 }
 
 impl Course {

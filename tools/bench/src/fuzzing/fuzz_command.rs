@@ -2,8 +2,7 @@
 //! own with a limit of memory and of time. Beside damaged bytes ([`crate::fuzz`]) it makes
 //! directories that are sound in every byte and unreasonable in what they say
 //! ([`crate::unreasonable`]). Fails on a run that ends by a signal, panics, takes more than ten
-//! seconds of processor time or more memory than 500 MB; of large inputs (`--large`) the memory may
-//! grow with their size. An input follows from the seed and its number alone, so that one can be
+//! seconds of processor time or more memory than 500 MB. An input follows from the seed and its number alone, so that one can be
 //! made again; a failing one is kept.
 
 use crate::captured::captured;
@@ -11,9 +10,8 @@ use crate::folder::{Files, read, write};
 use crate::fuzz::{Course, damaged, made, mend};
 use crate::process::{self, Ended};
 use crate::random::Random;
-use crate::unreasonable::{self, Size};
+use crate::unreasonable;
 use anyhow::{Context, Result, bail};
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
@@ -28,17 +26,6 @@ pub struct Args {
     /// The command [default: clscope beside this program]
     #[arg(long, value_name = "FILE")]
     pub clscope: Option<PathBuf>,
-    /// Traces to damage as well; small ones, but with `--large`
-    #[arg(long, value_name = "DIR")]
-    pub trace: Vec<PathBuf>,
-    /// Directories of tens of megabytes, and the named traces alone: what grows faster than its
-    /// input
-    #[arg(long)]
-    pub large: bool,
-    /// Only runs of the command that begin with this word
-    #[arg(long, value_name = "COMMAND")]
-    pub only: Option<String>,
-    /// Only this input of the seed, through every command
     #[arg(long, value_name = "NUMBER")]
     pub input: Option<u64>,
     /// Most processor time of a run that is no failure; other work on the machine does not count.
@@ -120,9 +107,8 @@ impl Ran {
         self.status().code() == Some(101) && self.said.contains("with overflow")
     }
 
-    /// What is wrong with it, if anything is. It read so many bytes, which may lie in memory eight
-    /// times over beside the limit.
-    pub fn fault(&self, patience: Duration, bytes: u64) -> Option<String> {
+    /// What is wrong with it, if anything is.
+    pub fn fault(&self, patience: Duration) -> Option<String> {
         if self.ended.hung {
             return Some(format!("no end within {} s", HANGS.as_secs()));
         }
@@ -137,7 +123,7 @@ impl Ran {
             return Some(self.status().to_string());
         }
         let memory = self.ended.memory;
-        (memory > MEMORY + 8 * bytes).then(|| format!("{} MB of memory", memory >> 20))
+        (memory > MEMORY).then(|| format!("{} MB of memory", memory >> 20))
     }
 }
 
@@ -172,16 +158,14 @@ pub fn limited(mut command: Command) -> Result<Ran> {
 }
 
 /// One input: files of a trace directory.
-fn input(corpus: &[Files], size: Size, seed: u64, number: u64) -> (Files, Random) {
+fn input(corpus: &[Files], seed: u64, number: u64) -> (Files, Random) {
     let mut random = Random(seed.rotate_left(32) ^ number);
     random.next();
     let mut files = match random.below(8) {
-        0..=3 if !corpus.is_empty() => corpus[random.below(corpus.len())].clone(),
-        _ => unreasonable::directory(&mut random, size),
+        0..=3 => corpus[random.below(corpus.len())].clone(),
+        _ => unreasonable::directory(&mut random),
     };
     if random.below(3) > 0 {
-        let own = [files.clone()];
-        let corpus = if corpus.is_empty() { &own } else { corpus };
         files = damaged(&files, corpus, &mut random);
     } else {
         files.iter_mut().for_each(|(name, bytes)| mend(name, bytes));
@@ -195,35 +179,21 @@ fn input(corpus: &[Files], size: Size, seed: u64, number: u64) -> (Files, Random
 /// If a run fails in a way that none may.
 pub fn run(args: &Args) -> Result<()> {
     let program = process::program("clscope", args.clscope.as_ref())?;
-    let size = if args.large { Size::Large } else { Size::Usual };
-    let mut corpus = if args.large { Vec::new() } else { made() };
-    for directory in &args.trace {
-        corpus.push(read(directory)?);
-    }
-    let wanted = |run: &&&[&str]| args.only.as_deref().is_none_or(|word| run[0] == word);
-    let asked: Vec<&[&str]> = RUNS.iter().filter(wanted).copied().collect();
-    if asked.is_empty() {
-        bail!(
-            "no run of the command begins with {:?}; try report",
-            args.only.as_deref().unwrap_or_default()
-        );
-    }
+    let corpus = made();
     let scratch = tempfile::tempdir()?;
     let end = Instant::now() + Duration::from_secs(args.course.seconds);
     let numbers = args.input.map_or(1..=u64::MAX, |number| number..=number);
     let (mut inputs, mut runs, mut overflows) = (0u64, 0u64, 0u64);
-    let mut slowest: BTreeMap<usize, (Duration, u64)> = BTreeMap::new();
-    let mut largest = 0u64;
+    let (mut slowest, mut largest) = (Duration::ZERO, 0u64);
     for number in numbers {
         if args.input.is_none() && Instant::now() >= end {
             break;
         }
-        let (files, mut random) = input(&corpus, size, args.course.seed, number);
+        let (files, mut random) = input(&corpus, args.course.seed, number);
         let (trace, out) = (scratch.path().join("t.clscope"), scratch.path().join("out"));
         write(&trace, &files)?;
-        let bytes = if args.large { files.iter().map(|(_, b)| b.len() as u64).sum() } else { 0 };
-        let chosen = random.below(asked.len());
-        for (which, arguments) in asked.iter().enumerate() {
+        let chosen = random.below(RUNS.len());
+        for (which, arguments) in RUNS.iter().enumerate() {
             if args.input.is_none() && which != chosen {
                 continue;
             }
@@ -251,13 +221,12 @@ pub fn run(args: &Args) -> Result<()> {
             let ran = limited(command)?;
             runs += 1;
             largest = largest.max(ran.ended.memory);
-            let worst = slowest.entry(which).or_default();
-            *worst = (*worst).max((ran.ended.cpu, number));
+            slowest = slowest.max(ran.ended.cpu);
             if args.count_overflows && ran.overflowed() {
                 overflows += 1;
                 continue;
             }
-            if let Some(fault) = ran.fault(Duration::from_secs(args.patience), bytes) {
+            if let Some(fault) = ran.fault(Duration::from_secs(args.patience)) {
                 let kept = args
                     .course
                     .keep
@@ -288,18 +257,9 @@ pub fn run(args: &Args) -> Result<()> {
             0 => String::new(),
             n => format!(" but {n} sums that overflowed"),
         },
-        slowest.values().max().map_or(0.0, |(took, _)| took.as_secs_f64()),
+        slowest.as_secs_f64(),
         largest >> 20
     );
-    if args.large {
-        for (which, (took, number)) in &slowest {
-            println!(
-                "  {:6.2} s, input {number}: {}",
-                took.as_secs_f64(),
-                asked.get(*which).copied().unwrap_or_default().join(" ")
-            );
-        }
-    }
     Ok(())
 }
 
@@ -324,7 +284,7 @@ mod tests {
             ("kill -ABRT $$", Some("ended by signal 6")),
             ("echo \"thread 'x' panicked at y\" >&2; exit 1", Some("exit status: 1")),
         ] {
-            assert_eq!(shell(script).fault(PATIENCE, 0).as_deref(), fault, "{script}");
+            assert_eq!(shell(script).fault(PATIENCE).as_deref(), fault, "{script}");
         }
         let overflow = shell("echo 'attempt to add with overflow' >&2; exit 101");
         assert!(overflow.overflowed() && !shell("exit 101").overflowed());
@@ -334,18 +294,18 @@ mod tests {
             ran
         };
         let slow = with(|ended| ended.cpu = PATIENCE * 2);
-        assert!(slow.fault(PATIENCE, 0).is_some());
+        assert!(slow.fault(PATIENCE).is_some());
         let hung = with(|ended| ended.hung = true);
-        assert!(hung.fault(PATIENCE, 0).is_some());
+        assert!(hung.fault(PATIENCE).is_some());
         let large = with(|ended| ended.memory = MEMORY + 1);
-        assert!(large.fault(PATIENCE, 0).is_some());
+        assert!(large.fault(PATIENCE).is_some());
         assert!(shell("exit 0").ended.memory > 0);
     }
 
     #[test]
     fn an_input_follows_from_its_number() {
         let corpus = made();
-        let of = |seed, number| input(&corpus, Size::Usual, seed, number).0;
+        let of = |seed, number| input(&corpus, seed, number).0;
         assert!(of(3, 5) == of(3, 5));
         assert!((1..20).any(|n| of(3, n) != of(4, n)));
     }

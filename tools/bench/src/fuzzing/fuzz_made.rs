@@ -5,7 +5,7 @@
 
 use crate::folder::Files;
 use crate::random::Random;
-use crate::unreasonable::{Size, sensors_of};
+use crate::unreasonable::sensors_of;
 use clscope_analysis::testing::{CommandSpec, HostModel, ProcessBuilder, function};
 use clscope_trace::Clock;
 use clscope_trace::defs::{
@@ -142,7 +142,7 @@ fn rich(clock: Clock) -> Files {
         if moved == 0 {
             let name =
                 if boot == 1 { "sensors.clt".to_owned() } else { format!("sensors-{boot}.clt") };
-            files.push((name, sensors_of(&mut Random(u64::from(boot)), host, RUN, Size::Usual)));
+            files.push((name, sensors_of(&mut Random(u64::from(boot)), host, RUN)));
         }
     }
     files
