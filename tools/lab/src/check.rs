@@ -85,7 +85,8 @@ pub fn check(
         sensors: Metering { off: true, ..Metering::default() },
         ..Choice::default()
     };
-    let results = run::run(cl, &settings, &choice, watch)?;
+    let chosen = run::cases(cl, &settings, &choice);
+    let results = run::run_cases(cl, &settings, &choice, &chosen, watch)?;
     Ok(results.cases.iter().filter_map(|case| row(case, parameters)).collect())
 }
 

@@ -238,6 +238,12 @@ impl Outcome<'_> {
     }
 }
 
+/// Whether a result is within a share of what it must be; where that is not known, a number at all.
+pub fn is_right(got: f64, want: f64, tolerance: f64) -> bool {
+    let near = got == want || (got - want).abs() <= tolerance * want.abs();
+    if want.is_nan() { got.is_finite() } else { near }
+}
+
 /// Bytes as words.
 pub fn words(bytes: &[u8]) -> Vec<u32> {
     bytes.as_chunks().0.iter().map(|word| u32::from_ne_bytes(*word)).collect()

@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result};
 use clscope_lab::check;
-use clscope_microbench::cl::{OpenCl, choose, list};
+use clscope_microbench::cl::choose;
 use clscope_microbench::files::{make, whole};
 use clscope_models::kept;
 use clscope_screen::measuring::Progress;
@@ -28,8 +28,7 @@ pub struct CheckArgs {
 /// # Errors
 /// Where no device can be opened, nothing is kept of it, or a file cannot be written.
 pub fn run(args: &CheckArgs) -> Result<ExitCode> {
-    let opencl = OpenCl::open(None)?;
-    let all = list(&opencl).context("cannot list OpenCL devices; `clscope doctor` looks closer")?;
+    let all = super::devices(None)?;
     let device = choose(&all, args.device.as_deref())?;
     let kept = places::path(&device.facts.name, &device.facts.platform);
     let path = kept.filter(|path| path.exists());

@@ -14,7 +14,7 @@ use clscope_lab::sweep::{Axes, Axis, Sizes};
 use clscope_lab::text::results;
 use clscope_lab::virus;
 use clscope_microbench::bench::Settings;
-use clscope_microbench::cl::{OpenCl, choose, list as devices};
+use clscope_microbench::cl::{Device, OpenCl, choose, list};
 use clscope_microbench::files::make;
 use clscope_microbench::power::Metering;
 use clscope_microbench::results::{Results, Status};
@@ -204,6 +204,12 @@ fn counted<'r>(results: impl IntoIterator<Item = &'r Results>) {
     }
 }
 
+/// The devices of the system's OpenCL library, or of another.
+fn devices(opencl: Option<&str>) -> Result<Vec<Device>> {
+    let opencl = OpenCl::open(opencl)?;
+    list(&opencl).context("cannot list OpenCL devices; `clscope doctor` looks closer")
+}
+
 /// What the options say of launches, windows and checks.
 fn settings(args: &Args) -> Settings {
     Settings {
@@ -274,9 +280,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         bail!("there is no suite {unknown}; the suites are {}; by itself virus", names.join(", "));
     }
     several(args)?;
-    let opencl = OpenCl::open(args.opencl.as_deref())?;
-    let all =
-        devices(&opencl).context("cannot list OpenCL devices; `clscope doctor` looks closer")?;
+    let all = devices(args.opencl.as_deref())?;
     let device = choose(&all, args.device.as_deref())?;
     let settings = settings(args);
     let choice = Choice {

@@ -6,7 +6,7 @@ use super::{Case, Gave, Swept};
 use crate::sweep::{Axis, Value};
 use clscope_microbench::bench::{Bench, CaseError, Settings};
 use clscope_microbench::cl::ClError;
-use clscope_microbench::job::{Arg, Job, Need, Outcome, Scalar, Trips};
+use clscope_microbench::job::{Arg, Job, Need, Outcome, Scalar, Trips, is_right};
 use clscope_microbench::source::Source;
 use serde_json::json;
 use std::rc::Rc;
@@ -93,7 +93,7 @@ impl Variant {
                 (scalar, width, reference(scalar, from, steps), tolerance)
             }
         };
-        let right = |got: f64| got == want || (got - want).abs() <= tolerance * want.abs();
+        let right = |got: f64| is_right(got, want, tolerance);
         let wrong = super::structure::first_wrong(outcome, scalar, width, right)?;
         Ok(wrong.map(|(e, got)| {
             format!("element {e} is {got} where the host gets {want} after {trips} turns")

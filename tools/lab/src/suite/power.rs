@@ -2,7 +2,7 @@
 //! widths and spans many updates of the sensor (Duarte 2018, algorithm 8). Owns the choice of
 //! variants; the kernel, its check and its count are those of the FLOP suite.
 
-use super::{Case, Gave, Suite, geometry};
+use super::{Case, Gave, Suite, best, geometry};
 use clscope_microbench::bench::{Bench, CaseError, Settings};
 use clscope_microbench::cl::DeviceFacts;
 use clscope_microbench::idle;
@@ -80,10 +80,7 @@ fn conclude(_: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for scalar in Scalar::ALL {
         let ours = results.iter().filter(|r| r.parameter("type") == Some(scalar.name()));
-        let best = ours
-            .filter_map(|r| Some((r, r.figure("efficiency")?)))
-            .max_by(|a, b| a.1.estimate.value.total_cmp(&b.1.estimate.value));
-        if let Some((case, figure)) = best {
+        if let Some((case, figure)) = best(ours, "efficiency") {
             let text = format!(
                 "most efficient in {}: {} with {:.2} {}",
                 scalar.name(),

@@ -159,8 +159,7 @@ impl Peaks {
 }
 
 fn alpha_of(case: &CaseResult) -> Option<f64> {
-    let at = case.swept.iter().flat_map(|s| &s.at).find(|c| c.axis == Axis::Alpha)?;
-    at.value.as_f64()
+    case.place(Axis::Alpha)?.as_f64()
 }
 
 /// Work-items of a compute unit that hide latency at so many additions.
@@ -348,7 +347,7 @@ pub(crate) fn conclude(results: &Results) -> Vec<Finding> {
 mod tests {
     use super::super::{Coordinate, Place};
     use super::*;
-    use crate::golden::MAXWELL;
+    use crate::reproduce::MAXWELL;
     use clscope_models::latency::Workload;
     use serde_json::json;
     use std::collections::BTreeMap;

@@ -7,7 +7,7 @@ use super::{Case, Gave, Suite, Swept, geometry, mixture};
 use crate::bench::{Bench, CaseError, Measured, Settings};
 use crate::cl::{ClError, DeviceFacts, DeviceKind};
 use crate::fit;
-use crate::job::{Arg, Fill, Job, Need, Outcome, Scalar, Trips};
+use crate::job::{Arg, Fill, Job, Need, Outcome, Scalar, Trips, is_right};
 use crate::results::{CaseResult, Figure, Finding};
 use crate::source::Source;
 use crate::sweep::{Axis, Value};
@@ -174,12 +174,7 @@ impl Variant {
                     _ => wanted[i % 4],
                 }
             };
-            let right = if want.is_nan() {
-                got.is_finite()
-            } else {
-                got == want || (got - want).abs() <= tolerance * want.abs()
-            };
-            if !right {
+            if !is_right(got, want, tolerance) {
                 return Ok(Some(format!(
                     "item {i} has {got} where the host gets {want} after {steps} statements"
                 )));
@@ -350,9 +345,7 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
 fn conclude(_: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (axis, what) in [("groups", "working group"), ("lanes", "working lane of 32")] {
-        let ours = results.iter().filter(|r| r.parameter("sweep") == Some(axis));
-        let points: Vec<(f64, f64)> =
-            ours.filter_map(|r| Some((r.number(axis)?, r.value("power")?))).collect();
+        let points = super::points(results, axis, axis, "power");
         if let Some(line) = fit::line(&points, false) {
             let text = format!(
                 "power grows by {:.3} W (+-{:.3}) for each {what}, from {:.1} W",

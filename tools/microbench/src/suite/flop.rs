@@ -5,7 +5,7 @@ use super::{Case, Gave, Suite, Swept, geometry};
 use crate::bench::{Bench, CaseError, Measured, Settings};
 use crate::cl::{ClError, DeviceFacts};
 use crate::half;
-use crate::job::{Arg, Fill, Job, Need, Outcome, Scalar, Trips};
+use crate::job::{Arg, Fill, Job, Need, Outcome, Scalar, Trips, is_right};
 use crate::results::{CaseResult, Figure, Finding};
 use crate::source::Source;
 use crate::sweep::{Axis, Value};
@@ -41,20 +41,20 @@ pub enum Op {
     Fma,
 }
 
-impl Op {
-    /// All.
-    pub const ALL: [Op; 6] = [Op::Fma, Op::Mad, Op::Add, Op::Sub, Op::Mul, Op::Div];
+/// All, with their names in case ids.
+const OPS: [(Op, &str); 6] = [
+    (Op::Fma, "fma"),
+    (Op::Mad, "mad"),
+    (Op::Add, "add"),
+    (Op::Sub, "sub"),
+    (Op::Mul, "mul"),
+    (Op::Div, "div"),
+];
 
+impl Op {
     /// Its name in case ids.
     pub fn name(self) -> &'static str {
-        match self {
-            Op::Add => "add",
-            Op::Sub => "sub",
-            Op::Mul => "mul",
-            Op::Div => "div",
-            Op::Mad => "mad",
-            Op::Fma => "fma",
-        }
+        super::name_in(&OPS, self)
     }
 
     /// Operations that a statement counts for.
@@ -94,18 +94,18 @@ pub enum Shape {
     Private,
 }
 
-impl Shape {
-    /// All.
-    pub const ALL: [Shape; 4] = [Shape::Private, Shape::Unroll, Shape::Loop, Shape::Single];
+/// All, with their names in case ids.
+const SHAPES: [(Shape, &str); 4] = [
+    (Shape::Private, "private"),
+    (Shape::Unroll, "unroll"),
+    (Shape::Loop, "loop"),
+    (Shape::Single, "single"),
+];
 
+impl Shape {
     /// Its name in case ids.
     pub fn name(self) -> &'static str {
-        match self {
-            Shape::Single => "single",
-            Shape::Loop => "loop",
-            Shape::Unroll => "unroll",
-            Shape::Private => "private",
-        }
+        super::name_in(&SHAPES, self)
     }
 }
 
@@ -266,12 +266,7 @@ impl Variant {
             for (k, bytes) in piece.chunks_exact(size).enumerate() {
                 let e = start / size + k;
                 let (got, want) = (self.scalar.decode(bytes).unwrap_or(f64::NAN), wanted[e % 4]);
-                let right = if want.is_nan() {
-                    got.is_finite()
-                } else {
-                    got == want || (got - want).abs() <= tolerance * want.abs()
-                };
-                if !right {
+                if !is_right(got, want, tolerance) {
                     return Ok(Some(format!(
                         "element {e} is {got} where the host gets {want} after {steps} statements from {}",
                         self.seed(e)
@@ -379,9 +374,9 @@ impl Swept for Launched {
 
 fn variants(settings: &Settings) -> Vec<Variant> {
     let mut variants = Vec::new();
-    for shape in Shape::ALL {
+    for (shape, _) in SHAPES {
         for scalar in Scalar::ALL {
-            for op in Op::ALL {
+            for (op, _) in OPS {
                 for width in [1, 2, 4, 8, 16] {
                     let quick = match shape {
                         // The ceilings over all widths; every other operation once.
@@ -463,10 +458,7 @@ fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
         let of_type = results.iter().filter(|r| {
             r.parameter("type") == Some(scalar.name()) && r.parameter("shape") != Some("single")
         });
-        let best = of_type
-            .filter_map(|r| Some((r, r.figure("rate")?)))
-            .max_by(|a, b| a.1.estimate.value.total_cmp(&b.1.estimate.value));
-        if let Some((case, rate)) = best {
+        if let Some((case, rate)) = super::best(of_type, "rate") {
             let text = format!(
                 "best {} rate {:.1} {} ({})",
                 scalar.name(),
@@ -483,12 +475,7 @@ fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
             ));
         }
     }
-    let mut times: Vec<(f64, f64)> = results
-        .iter()
-        .filter(|r| r.parameter("sweep") == Some("groups"))
-        .filter_map(|r| Some((r.number("groups")?, r.value("rate")?)))
-        .collect();
-    times.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let times = super::points(results, "groups", "groups", "rate");
     let every = times.windows(2).all(|w| w[1].0 - w[0].0 == 1.0);
     if let Some(found) = every.then(|| crate::change::period(&times)).flatten() {
         let text = format!(

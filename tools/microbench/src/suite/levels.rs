@@ -334,9 +334,7 @@ pub fn plateaus(points: &[(f64, f64)]) -> Vec<Plateau> {
 
 /// (bytes, GB/s) of a run, in order of bytes.
 pub fn sweep(results: &[CaseResult]) -> Vec<(f64, f64)> {
-    let ours = results.iter().filter(|r| r.parameter("sweep") == Some("working_set"));
-    let mut points: Vec<(f64, f64)> =
-        ours.filter_map(|r| Some((r.number("bytes")?, r.value("bandwidth")?))).collect();
+    let mut points = super::points(results, "working_set", "bytes", "bandwidth");
     // Of several ways to read a set, the fastest.
     points.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.total_cmp(&a.1)));
     points.dedup_by_key(|p| p.0);

@@ -424,10 +424,8 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
 /// The best copy beside the runtime's own.
 fn conclude(_: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
     let best = |of: &[&str]| {
-        let some =
-            results.iter().filter(|r| r.parameter("pattern").is_some_and(|p| of.contains(&p)));
-        some.filter_map(|r| Some((r, r.figure("bandwidth")?)))
-            .max_by(|a, b| a.1.estimate.value.total_cmp(&b.1.estimate.value))
+        let is_of = |r: &&CaseResult| r.parameter("pattern").is_some_and(|p| of.contains(&p));
+        super::best(results.iter().filter(is_of), "bandwidth")
     };
     let mut findings = Vec::new();
     if let Some((case, figure)) = best(&["copy", "read", "write"]) {

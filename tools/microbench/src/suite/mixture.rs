@@ -7,7 +7,7 @@ use super::classes::{Class, STATEMENTS, SUITE, Variant};
 use super::{Case, Gave, Swept};
 use crate::bench::{Bench, CaseError, Settings};
 use crate::cl::{ClError, DeviceFacts};
-use crate::job::{Arg, Fill, Job, Need, Outcome, Scalar, Trips};
+use crate::job::{Arg, Fill, Job, Need, Outcome, Scalar, Trips, is_right};
 use crate::power::Window;
 use crate::results::Figure;
 use crate::source::Source;
@@ -128,8 +128,7 @@ impl Mixture {
                 let of = if floats { Scalar::Float } else { Scalar::Int };
                 let got = of.decode(&ends[4 * kind..]).unwrap_or(f64::NAN);
                 let (want, tolerance) = self.reference(kind, i, l, trips);
-                let right = got == want || (got - want).abs() <= tolerance * want.abs();
-                if !right {
+                if !is_right(got, want, tolerance) {
                     let kind = KINDS[kind];
                     let text = format!("{kind} of item {i} ends at {got}, the host gets {want}");
                     return Ok(Some(text));

@@ -202,6 +202,29 @@ pub static SUITES: [Suite; 8] = [
     ceilings::SUITE,
 ];
 
+/// The name of a value in a table.
+pub(crate) fn name_in<T: PartialEq>(table: &[(T, &'static str)], of: T) -> &'static str {
+    table.iter().find(|row| row.0 == of).map_or("", |row| row.1)
+}
+
+/// The case with the largest figure of a name, and the figure.
+pub fn best<'r>(
+    of: impl Iterator<Item = &'r CaseResult>,
+    figure: &str,
+) -> Option<(&'r CaseResult, &'r Figure)> {
+    let known = of.filter_map(|case| Some((case, case.figure(figure)?)));
+    known.max_by(|a, b| a.1.estimate.value.total_cmp(&b.1.estimate.value))
+}
+
+/// A figure over a parameter, in the order of that, of the cases of a sweep that a suite makes.
+pub fn points(of: &[CaseResult], sweep: &str, x: &str, figure: &str) -> Vec<(f64, f64)> {
+    let ours = of.iter().filter(|case| case.parameter("sweep") == Some(sweep));
+    let mut points: Vec<(f64, f64)> =
+        ours.filter_map(|case| Some((case.number(x)?, case.value(figure)?))).collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    points
+}
+
 /// Work-groups and their size: those of the settings, or what keeps this kind of device busy.
 pub fn geometry(device: &DeviceFacts, settings: &Settings) -> (usize, usize) {
     let group = settings.tpb.last().copied().unwrap_or_else(|| default_group(device, settings));

@@ -111,7 +111,7 @@ impl<'r> Seen<'r> {
         let law = |curve: &Curve| {
             let most = curve.points.iter().map(|p| p.y.value).reduce(f64::max)?;
             let first = curve.points.first().filter(|p| p.x > 0.0)?;
-            let by_items = |x: f64| Interval::symmetric(most.min(x * first.y.value / first.x), 0.0);
+            let by_items = |x: f64| exact(most.min(x * first.y.value / first.x));
             let points = curve.points.iter().map(|p| Point { x: p.x, y: by_items(p.x) });
             let name = "in proportion from the fewest, up to the largest".to_owned();
             Some(Curve { name, points: points.collect() })
@@ -145,7 +145,7 @@ impl<'r> Seen<'r> {
             })
             .filter_map(|c| c.value("items_per_unit"));
         let fewest = reached.reduce(f64::min).ok_or_else(|| self.lacks("items_per_unit"))?;
-        Ok(Interval::symmetric(fewest, 0.0))
+        Ok(exact(fewest))
     }
 
     /// A figure of the case whose load is the largest, or the smallest.
@@ -159,10 +159,10 @@ impl<'r> Seen<'r> {
     /// The work-items that are needed at each number of additions, as measured and as models have
     /// it.
     pub fn needed(&self, models: &[Model]) -> Vec<Curve> {
-        let exact = |(x, y): (f64, f64)| Point { x, y: Interval::symmetric(y, 0.0) };
+        let exact_point = |(x, y): (f64, f64)| Point { x, y: exact(y) };
         let curve = |name: String, points: Vec<(f64, f64)>| Curve {
             name,
-            points: points.into_iter().map(exact).collect(),
+            points: points.into_iter().map(exact_point).collect(),
         };
         let mut out = Vec::new();
         for walk in self.walks() {
@@ -210,7 +210,7 @@ impl<'r> Seen<'r> {
             }
         }
         let why = "not measured with more work-groups than compute units";
-        worst.map(|w| Interval::symmetric(w, 0.0)).ok_or_else(|| why.to_owned())
+        worst.map(|w| exact(w)).ok_or_else(|| why.to_owned())
     }
 
     /// What is asked of the curve of needed work-items.
@@ -224,7 +224,6 @@ impl<'r> Seen<'r> {
             let why = || format!("{} additions reached 90 % of no peak here", end.alpha);
             end.items.ok_or_else(why)
         };
-        let exact = |value| Interval::symmetric(value, 0.0);
         Ok(match of {
             Needed::Fewest => exact(of_end(needs.first())?),
             Needed::Most => exact(of_end(needs.last())?),
@@ -271,9 +270,8 @@ impl<'r> Seen<'r> {
     }
 
     fn most(&self, pick: Pick) -> Result<Interval, String> {
-        let found = self.picked(pick)?;
-        let most = found.into_iter().max_by(|a, b| a.value.total_cmp(&b.value));
-        most.ok_or_else(|| self.lacks(pick.figure))
+        let most = |a: Interval, b: Interval| if b.value >= a.value { b } else { a };
+        self.picked(pick)?.into_iter().reduce(most).ok_or_else(|| self.lacks(pick.figure))
     }
 
     fn finding(&self, [name, figure]: [&str; 2]) -> Result<Interval, String> {
@@ -287,8 +285,7 @@ impl<'r> Seen<'r> {
         let fitted = || fitted.as_ref().map_err(Clone::clone);
         match of {
             Ours::Worst { model, over, alpha } => {
-                let ratio = fitted()?.worst_of(model, over, alpha)?;
-                Ok(Interval::symmetric(ratio, 0.0))
+                Ok(exact(fitted()?.worst_of(model, over, alpha)?))
             }
             Ours::OfPeak => {
                 let share = |c: &CaseResult| {
@@ -300,25 +297,21 @@ impl<'r> Seen<'r> {
                 let none = "what this device can do at most is not known";
                 most.ok_or_else(|| none.to_owned())
             }
-            Ours::AtFull(of, alpha) => Ok(Interval::symmetric(fitted()?.at_full(of, alpha)?, 0.0)),
+            Ours::AtFull(of, alpha) => Ok(exact(fitted()?.at_full(of, alpha)?)),
             Ours::Energy(of) => of.compute(self),
-            Ours::Computed(by) => by.value().map(|x| Interval::symmetric(x, 0.0)),
+            Ours::Computed(by) => by.value().map(|x| exact(x)),
             Ours::Needed(case, of) => self.need(case, of),
             Ours::SawTooth { figure, over } => self.saw_tooth(figure, over),
-            Ours::Input(input) => {
-                let value = fitted()?.input(input)?;
-                Ok(Interval::symmetric(value, 0.0))
-            }
+            Ours::Input(input) => Ok(exact(fitted()?.input(input)?)),
             Ours::Most(pick) => self.most(pick),
             Ours::Least(pick) => {
-                let found = self.picked(pick)?;
-                let least = found.into_iter().min_by(|a, b| a.value.total_cmp(&b.value));
-                least.ok_or_else(|| self.lacks(pick.figure))
+                let least = |a: Interval, b: Interval| if b.value < a.value { b } else { a };
+                self.picked(pick)?.into_iter().reduce(least).ok_or_else(|| self.lacks(pick.figure))
             }
             Ours::Mean(pick) => {
                 let found = self.picked(pick)?;
                 let share = 1.0 / found.len() as f64;
-                let sum = found.into_iter().fold(Interval::symmetric(0.0, 0.0), Interval::plus);
+                let sum = found.into_iter().fold(exact(0.0), Interval::plus);
                 Ok(sum.times(share))
             }
             Ours::Ratio(a, b) => Ok(self.most(a)?.over(self.most(b)?)),
@@ -396,6 +389,10 @@ impl<'r> Seen<'r> {
         };
         Ok(value.times(1.0 / by))
     }
+}
+
+fn exact(value: f64) -> Interval {
+    Interval::symmetric(value, 0.0)
 }
 
 /// A time within this of the first is the same.

@@ -1,16 +1,11 @@
 //! What the measurements say of the device's structure.
 
 use super::*;
+use crate::suite::points;
 
 /// Changes along the sweeps, and the ratios that answer the rest.
 pub(super) fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
-    let sweep = |name: &str| -> Vec<(f64, f64)> {
-        let ours = results.iter().filter(|r| r.parameter("sweep") == Some(name));
-        let mut points: Vec<(f64, f64)> =
-            ours.filter_map(|r| Some((r.number("at")?, r.value("time_per_statement")?))).collect();
-        points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        points
-    };
+    let sweep = |name: &str| points(results, name, "at", "time_per_statement");
     let mut findings = Vec::new();
     let mut tell =
         |name: &str, text: String, unit: &'static str, change: Change, method: &'static str| {
@@ -35,8 +30,8 @@ pub(super) fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Find
         ("group_size", "items of one group", "items"),
         ("waves", "full groups", "groups"),
     ] {
-        let points = sweep(axis);
-        let steps = change::steps(&points, 0.1);
+        let line = sweep(axis);
+        let steps = change::steps(&line, 0.1);
         for step in &steps {
             let text = format!(
                 "{what}: between {} and {} the time of a statement goes from {:.3} to {:.3} ns",
@@ -58,7 +53,7 @@ pub(super) fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Find
             let period = Change { after: gap, until: gap, before: 0.0, behind: 0.0, confidence };
             tell(&format!("{axis}/period"), text, unit, period, "distances of the steps");
         }
-        if let Some(bend) = change::bend(&points, 0.05) {
+        if let Some(bend) = change::bend(&line, 0.05) {
             // Level, then rising: what the first part filled is full.
             let full = bend.behind > 0.0 && bend.before.abs() < 0.3 * bend.behind;
             let text = format!(
@@ -82,10 +77,7 @@ pub(super) fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Find
     let mut plain = |name: String, text: String, figures: Vec<Figure>, method: &'static str| {
         findings.push(Finding { name, text, figures, confidence: None, method });
     };
-    let stated = results.iter().filter(|r| r.parameter("sweep") == Some("registers"));
-    let mut stated: Vec<(f64, f64)> =
-        stated.filter_map(|r| Some((r.number("at")?, r.value("private_bytes")?))).collect();
-    stated.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let stated = points(results, "registers", "at", "private_bytes");
     // Runtimes that keep everything in memory state something from the first word on: only a step
     // is a spill.
     let first = stated
@@ -121,11 +113,11 @@ pub(super) fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Find
             method,
         );
     }
-    for (word, kind) in [("float", "float"), ("int", "int")] {
-        let points = sweep(&format!("vector_{kind}"));
-        if let Some(&(_, one)) = points.first() {
+    for word in ["float", "int"] {
+        let line = sweep(&format!("vector_{word}"));
+        if let Some(&(_, one)) = line.first() {
             let free =
-                points.iter().take_while(|p| p.1 <= 1.1 * one).map(|p| p.0).last().unwrap_or(1.0);
+                line.iter().take_while(|p| p.1 <= 1.1 * one).map(|p| p.0).last().unwrap_or(1.0);
             let text = format!(
                 "{word}: one item computes up to {free} elements of a vector in the time of one"
             );

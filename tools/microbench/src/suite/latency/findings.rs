@@ -85,12 +85,8 @@ pub(super) fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Find
                 "smallest and largest mean over occupancies",
             ));
         }
-        let mut walk: Vec<(f64, f64)> = ours
-            .iter()
-            .filter(|r| r.parameter("sweep") == Some("alpha"))
-            .filter_map(|r| Some((r.number("alpha")?, value(r, "latency")?.value)))
-            .collect();
-        walk.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let own: Vec<CaseResult> = ours.into_iter().cloned().collect();
+        let walk = super::super::points(&own, "alpha", "alpha", "latency");
         // Hidden additions cost nothing: time is level, then rises.
         if let Some(knee) =
             change::bend(&walk, 0.5).filter(|k| k.behind > 0.0 && k.before.abs() < 0.3 * k.behind)
