@@ -66,12 +66,12 @@ for check in "$@"; do
         # A failure names seed and input, and keeps the input. Overflow checks and little optimisation take several times
         # the time of a release. A sum of durations that no clock gives may overflow: told, and no failure, as it wraps in a release.
         # Side by side: each keeps one processor at work.
-        fuzz() { # ARGUMENT...: with the command at the end
-            ran "$1" "$target/debug/clscope-bench" "$@" "$target/debug/clscope" --keep "$target" \
+        fuzz() { # ARGUMENT...
+            ran "$1" "$target/debug/clscope-bench" "$@" --keep "$target" \
                 --seconds "${SECONDS_OF_FUZZ:-60}" --seed "${SEED:-$(date +%s)}"
         }
-        (fuzz fuzz --command; exit $status) & first=$!
-        fuzz fuzz-command --patience 60 --count-overflows --clscope
+        (fuzz fuzz; exit $status) & first=$!
+        fuzz fuzz-command --patience 60 --count-overflows --clscope "$target/debug/clscope"
         wait "$first" || status=1 ;;
     kill)
         ran "build" build

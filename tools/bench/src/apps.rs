@@ -8,7 +8,6 @@ use crate::process::{Runner, Way};
 use crate::table::{self, Sample};
 use anyhow::{Context, Result};
 use std::path::Path;
-use std::time::Instant;
 
 /// Measures and prints.
 pub fn run(args: &cost::Args) -> Result<()> {
@@ -25,11 +24,7 @@ pub fn run(args: &cost::Args) -> Result<()> {
         let mut seconds = [Sample::default(), Sample::default()];
         let (mut wall, mut cpu, mut bytes) =
             (Sample::default(), Sample::default(), Sample::default());
-        let begin = Instant::now();
         for pair in 0..args.pairs {
-            if begin.elapsed().as_secs() >= args.limit {
-                break;
-            }
             let (without, with) = if pair % 2 == 0 {
                 let without = run(Way::Bare)?;
                 (without, run(Way::Record)?)

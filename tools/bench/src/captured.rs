@@ -3,7 +3,7 @@
 //! unreasonable in them; `fuzz-command` gives them to the command.
 #![forbid(unsafe_code)]
 
-use crate::fuzz::Files;
+use crate::folder::Files;
 use crate::random::Random;
 use clscope_trace::hash;
 use serde_json::{Value, json};

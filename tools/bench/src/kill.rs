@@ -2,16 +2,19 @@
 //! calls in a shared file; every one of them must be in the trace, and the trace must be readable.
 //! Fails on the first figure that is not zero.
 
+use crate::folder;
 use crate::process::{Places, Runner, Way, wait};
 use crate::random::Random;
 use anyhow::{Context, Result, bail};
 use clscope_analysis::Trace;
 use clscope_analysis::event::{Event, Kept};
-use clscope_analysis::input::{File, ProcessFiles};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
+
+/// Latest moment after the first recorded call, in microseconds.
+const WITHIN: u64 = 20_000;
 
 /// Options of `kill`.
 #[derive(Debug, clap::Args)]
@@ -24,12 +27,6 @@ pub struct Args {
     /// Names this series of moments and signals
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Latest moment after the first recorded call, in microseconds
-    #[arg(long, default_value_t = 20_000)]
-    pub within: u64,
-    /// Threads of the application
-    #[arg(long, default_value_t = 2)]
-    pub threads: u32,
     /// Have this `clscope` read every tenth trace too
     #[arg(long, value_name = "FILE")]
     pub command: Option<PathBuf>,
@@ -65,7 +62,7 @@ pub fn run(args: &Args) -> Result<()> {
     for number in 0..args.runs {
         let (signal, name) = SIGNALS[random.below(SIGNALS.len())];
         let scratch = args.places.scratch()?;
-        let moment = Duration::from_micros(random.next() % args.within.max(1));
+        let moment = Duration::from_micros(random.next() % WITHIN);
         // Every eighth is hit while it starts: the moment counts from the process's beginning.
         let early = random.below(8) == 0;
         let counters = killed(args, scratch.path(), signal, moment, early)?;
@@ -130,7 +127,7 @@ fn killed(
     let mut command = Command::new(args.places.fixture("counted")?);
     command
         .arg(&counters)
-        .arg(args.threads.to_string())
+        .arg("2")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
@@ -140,17 +137,15 @@ fn killed(
     let begin = std::time::Instant::now();
     while !early && read(&counters).is_empty() {
         if begin.elapsed() > Duration::from_secs(30) {
-            // SAFETY: our own child, not waited for yet.
-            unsafe { libc::kill(pid, libc::SIGKILL) };
-            wait(child.id())?;
+            wait(child.id(), Duration::ZERO)?;
             bail!("the application made no call within 30 s");
         }
         std::thread::sleep(Duration::from_micros(200));
     }
     std::thread::sleep(moment);
-    // SAFETY: as above.
+    // SAFETY: our own child, not waited for yet.
     unsafe { libc::kill(pid, signal) };
-    let (status, _) = wait(child.id())?;
+    let status = wait(child.id(), Duration::MAX)?.status;
     if libc::WTERMSIG(status) != signal || !libc::WIFSIGNALED(status) {
         bail!("the application ended with wait status {status:#x} instead of signal {signal}");
     }
@@ -173,27 +168,8 @@ fn judge(trace: &Path, counters: &BTreeMap<u64, Counts>, totals: &mut Totals) ->
         totals.before_the_first_call += 1;
         return Ok(());
     }
-    let mut files = BTreeMap::new();
-    for entry in std::fs::read_dir(trace).context("there is no trace")? {
-        let path = entry?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        files.insert(name, std::fs::read(&path)?);
-    }
-    let ending = |end: &str| {
-        files
-            .iter()
-            .filter(|(n, _)| n.ends_with(end))
-            .map(|(n, b)| File { name: n.clone(), bytes: b })
-            .collect::<Vec<_>>()
-    };
-    let process = ProcessFiles {
-        label: "killed".into(),
-        defs: ending(".defs").pop(),
-        segments: ending(".clt"),
-        ring: ending(".ring").pop(),
-        ..ProcessFiles::default()
-    };
-    let trace = Trace::open(vec![process]);
+    let files = folder::read(trace)?;
+    let trace = Trace::open(folder::processes(&files));
     let Some(process) = trace.processes.first() else {
         totals.unreadable += 1;
         bail!("the trace cannot be opened: {:?}", trace.issues);

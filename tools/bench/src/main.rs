@@ -6,6 +6,7 @@
 mod apps;
 mod captured;
 mod costs;
+mod folder;
 mod fuzzing;
 mod kill;
 mod process;
@@ -17,7 +18,7 @@ mod table;
 
 use fuzzing::{fuzz, fuzz_command, fuzz_counters, fuzz_fields, fuzz_made, unreasonable};
 
-use costs::{callgrind, cheap, cost, enqueue, load};
+use costs::{cheap, cost, enqueue, load};
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -43,7 +44,7 @@ enum Command {
     /// Run generated programs bare and recorded, and shrink those that differ
     Programs(programs::Args),
     /// Feed damaged traces to the reader, the analysis and the command
-    Fuzz(fuzz::Args),
+    Fuzz(fuzz::Course),
     /// Feed damaged and unreasonable trace directories to the command, in processes of their own
     #[command(name = "fuzz-command")]
     FuzzDirectories(fuzz_command::Args),

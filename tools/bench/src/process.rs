@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Where things are.
 #[derive(Debug, Clone, clap::Args)]
@@ -36,41 +36,21 @@ pub struct Places {
 }
 
 impl Places {
-    fn beside(name: &str) -> Result<PathBuf> {
-        let own = std::env::current_exe()?;
-        Ok(own.parent().unwrap_or(Path::new(".")).join(name))
-    }
-
     /// The recorder's path, absolute.
     pub fn recorder(&self) -> Result<PathBuf> {
-        let path = match &self.recorder {
-            Some(path) => path.clone(),
-            None => Self::beside("libclscope.so")?,
-        };
-        path.canonicalize().with_context(|| {
-            format!("no recorder at {}: build it, or name it with --recorder", path.display())
-        })
+        program("libclscope.so", self.recorder.as_ref())
     }
 
     /// The command's path, absolute.
     pub fn clscope(&self) -> Result<PathBuf> {
-        let path = match &self.clscope {
-            Some(path) => path.clone(),
-            None => Self::beside("clscope")?,
-        };
-        path.canonicalize().with_context(|| {
-            format!("no command at {}: build it, or name it with --clscope", path.display())
-        })
+        program("clscope", self.clscope.as_ref())
     }
 
     /// A fixture's path.
     pub fn fixture(&self, name: &str) -> Result<PathBuf> {
-        let path = match &self.fixtures {
-            Some(directory) => directory.join(name),
-            None => Self::beside(name)?,
-        };
-        path.canonicalize().with_context(|| {
-            format!("no fixture {}: `sh tests/fixtures/build.sh DIR {name}` makes it, --fixtures DIR names the folder", path.display())
+        let named = self.fixtures.as_ref().map(|directory| directory.join(name));
+        program(name, named.as_ref()).with_context(|| {
+            format!("no fixture {name}: `sh tests/fixtures/build.sh DIR {name}` makes it, --fixtures DIR names the folder")
         })
     }
 
@@ -85,6 +65,18 @@ impl Places {
             },
         )
     }
+}
+
+/// The absolute path of what is named, or of `name` beside this program.
+///
+/// # Errors
+/// If it is not there.
+pub fn program(name: &str, named: Option<&PathBuf>) -> Result<PathBuf> {
+    let beside = || Ok::<_, std::io::Error>(std::env::current_exe()?.with_file_name(name));
+    let path = named.cloned().map_or_else(beside, Ok)?;
+    path.canonicalize().with_context(|| {
+        format!("no {name} at {}: build it, or name it by the option", path.display())
+    })
 }
 
 /// How the recorder gets into a process.
@@ -181,18 +173,13 @@ impl<'a> Runner<'a> {
             }
             _ => Command::new(program),
         };
-        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.args(arguments);
         self.prepare(&mut command, &trace)?;
         let drainer = self.drainer(&trace)?;
         let begin = Instant::now();
-        let mut child =
-            command.spawn().with_context(|| format!("could not start {}", program.display()))?;
-        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-        let complaints = std::thread::spawn(move || read(stderr));
-        let text = read(stdout);
-        let (status, cpu) = wait(child.id())?;
+        let (ended, text, complaints) = output(&mut command)?;
         let wall = begin.elapsed().as_nanos() as f64;
-        let complaints = complaints.join().unwrap_or_default();
+        let Ended { status, cpu, .. } = ended;
         if status != 0 {
             let tail: Vec<&str> = complaints.lines().rev().take(5).collect();
             bail!(
@@ -203,12 +190,27 @@ impl<'a> Runner<'a> {
         }
         // It takes away the room that it made and nobody used.
         drop(drainer);
+        let cpu = cpu.as_nanos() as f64;
         Ok(RunFigures { figures: figures(&text), wall, cpu, trace_bytes: size(&trace) })
     }
 }
 
+/// Runs a command to its end: how it ended, and what it wrote on stdout and stderr.
+///
+/// # Errors
+/// If it cannot be started.
+pub fn output(command: &mut Command) -> Result<(Ended, String, String)> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().with_context(|| format!("could not start {command:?}"))?;
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let complaints = std::thread::spawn(move || read(stderr));
+    let text = read(stdout);
+    let ended = wait(child.id(), Duration::MAX)?;
+    Ok((ended, text, complaints.join().unwrap_or_default()))
+}
+
 /// All that comes out of a pipe.
-pub fn read(pipe: Option<impl std::io::Read>) -> String {
+fn read(pipe: Option<impl std::io::Read>) -> String {
     let mut bytes = Vec::new();
     if let Some(mut pipe) = pipe {
         let _ = pipe.read_to_end(&mut bytes);
@@ -216,24 +218,66 @@ pub fn read(pipe: Option<impl std::io::Read>) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Waits for a child: its wait status, and its user and system time in nanoseconds.
-pub fn wait(pid: u32) -> Result<(i32, f64)> {
-    let mut status = 0;
-    // SAFETY: an all-zero rusage is valid.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    loop {
-        // SAFETY: both pointers are to locals; the child is ours and not waited for elsewhere.
-        let waited = unsafe { libc::wait4(pid as libc::pid_t, &mut status, 0, &mut usage) };
-        if waited >= 0 {
-            break;
+/// How a process ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// Its wait status.
+    pub status: i32,
+    /// User and system time.
+    pub cpu: Duration,
+    /// Most resident memory, in bytes.
+    pub memory: u64,
+    /// Whether it had to be killed.
+    pub hung: bool,
+}
+
+/// Waits for a child to its end, or to that of the patience: then it is killed.
+///
+/// # Errors
+/// What the system has against it.
+pub fn wait(pid: u32, patience: Duration) -> Result<Ended> {
+    let pid = pid as libc::pid_t;
+    let interrupted = || std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted;
+    // SAFETY: pidfd_open takes two integers and gives a new descriptor or -1.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) } as i32;
+    if fd < 0 {
+        bail!("pidfd_open: {}", std::io::Error::last_os_error());
+    }
+    let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let patience = i32::try_from(patience.as_millis()).unwrap_or(-1);
+    // SAFETY: one pollfd that lives on this stack.
+    let ended = loop {
+        match unsafe { libc::poll(&mut poll, 1, patience) } {
+            -1 if interrupted() => {}
+            ready => break ready == 1,
         }
-        let error = std::io::Error::last_os_error();
-        if error.kind() != std::io::ErrorKind::Interrupted {
-            return Err(error).context("could not wait for the application");
+    };
+    // SAFETY: the descriptor is ours and not used after this; the child is not waited for yet, so
+    // that its id is still its own.
+    unsafe {
+        libc::close(fd);
+        if !ended {
+            libc::kill(pid, libc::SIGKILL);
         }
     }
-    let time = |t: libc::timeval| t.tv_sec as f64 * 1e9 + t.tv_usec as f64 * 1e3;
-    Ok((status, time(usage.ru_utime) + time(usage.ru_stime)))
+    let mut status = 0;
+    // SAFETY: an all-zero rusage is valid; both pointers are to locals; the child is ours, and not
+    // waited for elsewhere.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        while libc::wait4(pid, &mut status, 0, &mut usage) < 0 {
+            if !interrupted() {
+                bail!("wait4: {}", std::io::Error::last_os_error());
+            }
+        }
+        usage
+    };
+    let time = |t: libc::timeval| {
+        Duration::from_secs(t.tv_sec as u64) + Duration::from_micros(t.tv_usec as u64)
+    };
+    let (cpu, memory) =
+        (time(usage.ru_utime) + time(usage.ru_stime), usage.ru_maxrss as u64 * 1024);
+    Ok(Ended { status, cpu, memory, hung: !ended })
 }
 
 /// Lines that begin with a word and go on with numbers only.

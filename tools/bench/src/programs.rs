@@ -11,6 +11,13 @@ use clscope_testing::programs::{
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+/// Programs in one process.
+const BATCH: u64 = 16;
+/// How long one process may take.
+const LIMIT: Duration = Duration::from_secs(30);
+/// Runs in which a program must differ once, while it is shrunk.
+const TRIES: usize = 3;
+
 /// Which programs are run how.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -22,9 +29,6 @@ pub struct Args {
     /// First seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Programs in one process
-    #[arg(long, value_name = "N", default_value_t = 16)]
-    batch: u64,
     /// Ways of recording, comma-separated: plain, event, callback, sync, off, sample, snapshot,
     /// check, capture, call-sites, counters, layer, preload, bounded, changed, all, replay, mix
     /// [default: all]
@@ -33,12 +37,6 @@ pub struct Args {
     /// The .icd file of the runtime [default: the machine's]
     #[arg(long, value_name = "FILE")]
     icd: Option<PathBuf>,
-    /// Seconds that one process may take
-    #[arg(long, value_name = "S", default_value_t = 30)]
-    limit: u64,
-    /// Runs in which a program must differ once, while it is shrunk
-    #[arg(long, value_name = "N", default_value_t = 3)]
-    tries: usize,
     /// Say of programs whose bare runs differ in what
     #[arg(long)]
     unsettled: bool,
@@ -67,14 +65,14 @@ pub fn run(args: &Args) -> Result<()> {
         clscope: args.places.clscope()?,
         scratch: scratch.path().canonicalize()?,
         variables,
-        limit: Duration::from_secs(args.limit),
+        limit: LIMIT,
     };
     let until = Instant::now() + Duration::from_secs(args.seconds);
     let (mut programs, mut runs, mut unsettled, mut found) = (0, 0, 0, 0);
     let mut first = args.seed;
     while Instant::now() < until {
-        let batch = generate_batch(first..first + args.batch);
-        first += args.batch;
+        let batch = generate_batch(first..first + BATCH);
+        first += BATCH;
         for (part, bare) in settled(&setting, batch, args.unsettled, &mut unsettled) {
             programs += part.programs.len();
             for way in &ways {
@@ -85,12 +83,12 @@ pub fn run(args: &Args) -> Result<()> {
                 }
                 println!("seeds from {}, {}:", part.programs[0].seed, way.name);
                 print!("{}", difference("bare", &bare, "recorded", &recorded));
-                let Some(finding) = differs(&setting, &part, *way, 4 * args.tries) else {
+                let Some(finding) = differs(&setting, &part, *way, 4 * TRIES) else {
                     println!("not seen again");
                     continue;
                 };
                 found += 1;
-                let small = shrink(&setting, finding, args.tries);
+                let small = shrink(&setting, finding, TRIES);
                 println!("shrunk, record {}:\n{}", way.options.join(" "), small.batch.text());
                 print!("{}", difference("bare", &small.bare, "recorded", &small.recorded));
             }
@@ -98,7 +96,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     println!(
         "{programs} programs, {runs} recorded runs of up to {} programs, {found} found, {unsettled} unsettled when bare",
-        args.batch
+        BATCH
     );
     if found > 0 {
         bail!("{found} programs come out otherwise when they are recorded");

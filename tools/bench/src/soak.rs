@@ -4,7 +4,7 @@
 //! too long.
 #![forbid(unsafe_code)]
 
-use crate::process::{Places, Runner, Way, read, size, wait};
+use crate::process::{Ended, Places, Runner, Way, output, size, wait};
 use anyhow::{Context, Result, bail, ensure};
 use clscope_trace::variables;
 use std::path::Path;
@@ -16,6 +16,11 @@ const REPORT: f64 = 10.0;
 /// Seconds between the end of one `top` and the begin of the next.
 const BETWEEN: Duration = Duration::from_secs(4);
 
+/// Launches, each with its own event.
+const LAUNCHES: u64 = 2_000_000;
+/// Limit of the trace in MiB.
+const MAX_SIZE: u64 = 64;
+
 /// Options of `soak`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -24,12 +29,6 @@ pub struct Args {
     /// Cheap calls; 1,000,000,000 are eight hours of a busy application
     #[arg(long, default_value_t = 100_000_000)]
     pub calls: u64,
-    /// Launches, each with its own event
-    #[arg(long, default_value_t = 2_000_000)]
-    pub launches: u64,
-    /// Limit of the trace in MiB
-    #[arg(long, default_value_t = 64)]
-    pub max_size: u64,
 }
 
 /// Runs, watches, prints.
@@ -53,8 +52,8 @@ pub fn run(args: &Args) -> Result<()> {
     watch(
         args,
         "enqueue_bench",
-        &[args.launches.to_string(), "1000".into(), "bare".into()],
-        &format!("{} launches", args.launches),
+        &[LAUNCHES.to_string(), "1000".into(), "bare".into()],
+        &format!("{} launches", LAUNCHES),
     )
 }
 
@@ -64,12 +63,12 @@ fn watch(args: &Args, program: &str, arguments: &[String], what: &str) -> Result
     let mut command = Command::new(args.places.fixture(program)?);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     // Each call has a record of its own, so that the limit is reached.
-    command.env(variables::MAX_SIZE, format!("{}M", args.max_size)).env(variables::COLLAPSE, "0");
+    command.env(variables::MAX_SIZE, format!("{}M", MAX_SIZE)).env(variables::COLLAPSE, "0");
     Runner::new(&args.places, Way::Preload).prepare(&mut command, &trace)?;
     let begin = Instant::now();
     let child = command.spawn().with_context(|| format!("could not start {program}"))?;
     let pid = child.id();
-    let waiter = std::thread::spawn(move || wait(pid));
+    let waiter = std::thread::spawn(move || wait(pid, Duration::MAX));
     let follower = std::thread::spawn({
         let (clscope, trace) = (args.places.clscope()?, trace.clone());
         move || follow(&clscope, &trace, pid)
@@ -82,7 +81,7 @@ fn watch(args: &Args, program: &str, arguments: &[String], what: &str) -> Result
     }
     let seconds = begin.elapsed().as_secs_f64();
     let panicked = |_| anyhow::anyhow!("a watching thread panicked");
-    let (status, _) = waiter.join().map_err(panicked)??;
+    let status = waiter.join().map_err(panicked)??.status;
     if status != 0 {
         bail!("{program} ended with wait status {status:#x}");
     }
@@ -91,7 +90,7 @@ fn watch(args: &Args, program: &str, arguments: &[String], what: &str) -> Result
     let (_, report) = ask(&args.places.clscope()?, &["report"], &trace)?;
     let early = memory.get(memory.len() / 10).copied().unwrap_or(f64::NAN);
     let most = memory.iter().copied().fold(f64::NAN, f64::max);
-    let limit = (args.max_size << 20) as f64 / 1e6;
+    let limit = (MAX_SIZE << 20) as f64 / 1e6;
     let trace_most = largest as f64 / 1e6;
     let slowest = tops.iter().copied().fold(0.0, f64::max);
     println!(
@@ -143,15 +142,10 @@ fn follow(clscope: &Path, trace: &Path, pid: u32) -> Result<Vec<f64>> {
 /// What the command prints about a trace, and the seconds of processor time that it took.
 fn ask(clscope: &Path, words: &[&str], trace: &Path) -> Result<(String, f64)> {
     let mut command = Command::new(clscope);
-    command.args(words).arg(trace).stdin(Stdio::null());
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let complaints = std::thread::spawn(move || read(stderr));
-    let told = read(stdout);
-    let (status, cpu) = wait(child.id())?;
-    let complaints = complaints.join().unwrap_or_default();
+    command.args(words).arg(trace);
+    let (Ended { status, cpu, .. }, told, complaints) = output(&mut command)?;
     ensure!(status == 0, "clscope {} failed: {complaints}", words.join(" "));
-    Ok((told, cpu / 1e9))
+    Ok((told, cpu.as_secs_f64()))
 }
 
 /// Anonymous and file memory of a process, in megabytes. The mapped rings are in it.

@@ -4,17 +4,22 @@
 //! does bare, within its time, and what it completed is in its trace. Fails on the first that does
 //! not, and keeps its trace. A seed names the series.
 
-use crate::process::{Places, Runner, Way};
+use crate::folder;
+use crate::process::{self, Ended, Places, Runner, Way};
 use crate::random::Random;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clscope_analysis::Trace;
 use clscope_analysis::event::{Event, Mark};
-use clscope_analysis::input::{File, ProcessFiles};
 use std::collections::{BTreeMap, HashMap};
 use std::io::{Read, Seek};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+
+/// A run that takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Calls of each of four kinds that a run makes by the million.
+const CALLS: u64 = 5_000_000;
 
 /// Options of `stress`.
 #[derive(Debug, clap::Args)]
@@ -27,12 +32,6 @@ pub struct Args {
     /// Names this series of disturbances
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// A run that takes longer hangs, in seconds
-    #[arg(long, default_value_t = 120)]
-    pub patience: u64,
-    /// Calls of each of four kinds that a run makes by the million
-    #[arg(long, default_value_t = 5_000_000)]
-    pub calls: u64,
 }
 
 /// A fixture that is disturbed, or disturbs itself.
@@ -47,7 +46,7 @@ struct Scenario {
     fake: bool,
 }
 
-fn scenarios(args: &Args) -> Vec<Scenario> {
+fn scenarios() -> Vec<Scenario> {
     let kept =
         |line: &str, expected| Scenario { line: line.to_owned(), expected, made: 0, fake: false };
     let mut out = vec![
@@ -82,9 +81,9 @@ fn scenarios(args: &Args) -> Vec<Scenario> {
         kept("jump_out deeper 20 1000", Some(("clRetainMemObject", 20_000))),
         kept("jump_out stack 20 1000", Some(("clRetainMemObject", 20_000))),
         Scenario {
-            line: format!("cheap_calls {} 2", args.calls),
+            line: format!("cheap_calls {} 2", CALLS),
             expected: None,
-            made: 2 * 4 * args.calls,
+            made: 2 * 4 * CALLS,
             fake: false,
         },
     ];
@@ -115,7 +114,7 @@ struct Totals {
 /// # Errors
 /// On the first run that hangs, ends otherwise than bare, or whose trace lacks a completed call.
 pub fn run(args: &Args) -> Result<()> {
-    let scenarios = scenarios(args);
+    let scenarios = scenarios();
     let mut random = Random(args.seed);
     let mut bare: HashMap<String, Ending> = HashMap::new();
     let mut by_app: BTreeMap<String, Totals> = BTreeMap::new();
@@ -134,14 +133,14 @@ pub fn run(args: &Args) -> Result<()> {
         let expected = match bare.get(&scenario.line) {
             Some(known) => known.clone(),
             None => {
-                let ending = bare_ending(args, &places, method, scenario)?;
+                let ending = bare_ending(&places, method, scenario)?;
                 bare.insert(scenario.line.clone(), ending.clone());
                 ending
             }
         };
         let scratch = places.scratch()?;
         let trace = scratch.path().join("t.clscope");
-        let judged = ended(args, &places, way, method, scenario, Some(&trace))
+        let judged = ended(&places, way, method, scenario, Some(&trace))
             .and_then(|ending| judge(scenario, &trace, &expected, &ending));
         let (calls, dropped) = match judged {
             Ok(counted) => counted,
@@ -180,10 +179,10 @@ const BARE_RUNS: usize = 20;
 
 /// How the application ends bare. One that ends by a signal only now and then, by a race of the
 /// runtime's own (PoCL's first discovery of devices), is to end well when recorded.
-fn bare_ending(args: &Args, places: &Places, method: &str, scenario: &Scenario) -> Result<Ending> {
+fn bare_ending(places: &Places, method: &str, scenario: &Scenario) -> Result<Ending> {
     let mut last = None;
     for _ in 0..BARE_RUNS {
-        let ending = ended(args, places, Way::Bare, method, scenario, None)?;
+        let ending = ended(places, Way::Bare, method, scenario, None)?;
         if !libc::WIFSIGNALED(ending.status) {
             return Ok(ending);
         }
@@ -194,7 +193,6 @@ fn bare_ending(args: &Args, places: &Places, method: &str, scenario: &Scenario) 
 
 /// Runs a scenario to its end, or to that of the patience.
 fn ended(
-    args: &Args,
     places: &Places,
     way: Way,
     method: &str,
@@ -219,25 +217,8 @@ fn ended(
     }
     runner.prepare(&mut command, trace.unwrap_or(&nowhere))?;
     let child = command.spawn().context("could not start the application")?;
-    let pid = child.id() as libc::pid_t;
-    let deadline = Instant::now() + Duration::from_secs(args.patience);
-    let mut status = 0;
-    loop {
-        // SAFETY: our own child, which nobody else waits for; the pointer is to a local.
-        match unsafe { libc::waitpid(pid, &mut status, libc::WNOHANG) } {
-            0 if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(1)),
-            0 => {
-                // SAFETY: our own child, not waited for yet.
-                unsafe {
-                    libc::kill(pid, libc::SIGKILL);
-                    libc::waitpid(pid, &mut status, 0);
-                }
-                bail!("it hung: no end within {} s", args.patience);
-            }
-            ended if ended == pid => break,
-            _ => bail!("waitpid: {}", std::io::Error::last_os_error()),
-        }
-    }
+    let Ended { status, hung, .. } = process::wait(child.id(), PATIENCE)?;
+    ensure!(!hung, "it hung: no end within {} s", PATIENCE.as_secs());
     let mut printed = Vec::new();
     (&output).rewind()?;
     (&output).read_to_end(&mut printed)?;
@@ -264,33 +245,8 @@ fn judge(
             String::from_utf8_lossy(&expected.output)
         );
     }
-    let mut files: BTreeMap<String, Vec<(String, Vec<u8>)>> = BTreeMap::new();
-    for entry in std::fs::read_dir(trace).context("there is no trace")? {
-        let path = entry?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if let Some((stem, _)) = name.split_once('.').filter(|(stem, _)| stem.contains('-')) {
-            let bytes = std::fs::read(&path)?;
-            files.entry(stem.to_owned()).or_default().push((name, bytes));
-        }
-    }
-    let processes = files
-        .iter()
-        .map(|(stem, files)| {
-            let ending = |end: &str| {
-                let these = files.iter().filter(|(name, _)| name.ends_with(end));
-                these.map(|(name, bytes)| File { name: name.clone(), bytes }).collect::<Vec<_>>()
-            };
-            ProcessFiles {
-                label: stem.clone(),
-                defs: ending(".defs").pop(),
-                segments: ending(".clt"),
-                ring: ending(".ring").pop(),
-                issues: Vec::new(),
-                extra_anchors: Vec::new(),
-            }
-        })
-        .collect();
-    let trace = Trace::open(processes);
+    let files = folder::read(trace)?;
+    let trace = Trace::open(folder::processes(&files));
     let mut dropped: u64 = trace.processes.iter().map(|p| p.dropped_untold).sum();
     let (mut calls, mut of_function) = (0, 0);
     let mut events = trace.events(None);

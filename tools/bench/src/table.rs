@@ -60,6 +60,13 @@ impl Sample {
     }
 }
 
+/// One more pair's figure of each.
+pub fn push_all<const N: usize>(samples: &mut [Sample; N], figures: [f64; N]) {
+    for (sample, figure) in samples.iter_mut().zip(figures) {
+        sample.push(figure);
+    }
+}
+
 /// Three significant digits, whole numbers from 100 on.
 pub fn digits(value: f64) -> String {
     match value.abs() {

@@ -91,6 +91,34 @@ impl Finding {
         Self { section, what: what.into(), status, detail: detail.into(), fix: None }
     }
 
+    /// Of what works.
+    pub fn ok(section: &'static str, what: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::new(section, what, Status::Ok, detail)
+    }
+
+    /// Of a fact.
+    pub fn info(section: &'static str, what: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::new(section, what, Status::Info, detail)
+    }
+
+    /// Of what clscope can do without.
+    pub fn warning(
+        section: &'static str,
+        what: impl Into<String>,
+        detail: impl Into<String>,
+    ) -> Self {
+        Self::new(section, what, Status::Warning, detail)
+    }
+
+    /// Of what keeps recording from working.
+    pub fn error(
+        section: &'static str,
+        what: impl Into<String>,
+        detail: impl Into<String>,
+    ) -> Self {
+        Self::new(section, what, Status::Error, detail)
+    }
+
     /// With its remedy.
     pub fn fix(mut self, fix: impl Into<String>) -> Self {
         self.fix = Some(fix.into());

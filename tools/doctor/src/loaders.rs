@@ -18,10 +18,9 @@ pub fn examine(here: Surroundings<'_>) -> Vec<Finding> {
     let loaders = loaders(here);
     if loaders.is_empty() {
         out.push(
-            Finding::new(
+            Finding::error(
                 "loader",
                 "libOpenCL.so.1",
-                Status::Error,
                 "no OpenCL loader is installed: no application here can use OpenCL",
             )
             .fix("apt install ocl-icd-libopencl1"),
@@ -37,7 +36,7 @@ pub fn examine(here: Surroundings<'_>) -> Vec<Finding> {
     out.extend(drivers(here));
     if devices == 0 && !loaders.is_empty() {
         out.push(
-            Finding::new("device", "devices", Status::Error, "no loader gives any OpenCL device")
+            Finding::error("device", "devices", "no loader gives any OpenCL device")
                 .fix("apt install pocl-opencl-icd for the processor, or the driver of your GPU"),
         );
     }
@@ -96,14 +95,11 @@ fn loader(here: Surroundings<'_>, path: &Path, what: &str) -> (Vec<Finding>, usi
     let answer = match child::ask(here.program, &["loader".as_ref(), path.as_os_str()]) {
         Ok(answer) => answer,
         Err(error) => {
-            return (
-                vec![Finding::new("loader", what, Status::Error, format!("{shown}: {error}"))],
-                0,
-            );
+            return (vec![Finding::error("loader", what, format!("{shown}: {error}"))], 0);
         }
     };
     if let Some(error) = &answer.error {
-        return (vec![Finding::new("loader", what, Status::Error, format!("{shown}: {error}"))], 0);
+        return (vec![Finding::error("loader", what, format!("{shown}: {error}"))], 0);
     }
     let name = answer
         .loader
@@ -116,8 +112,7 @@ fn loader(here: Surroundings<'_>, path: &Path, what: &str) -> (Vec<Finding>, usi
     } else {
         "knows no layers: applications that dlopen it are seen through the audit shim only"
     };
-    let mut out =
-        vec![Finding::new("loader", what, Status::Ok, format!("{shown}: {name}; {ways}"))];
+    let mut out = vec![Finding::ok("loader", what, format!("{shown}: {name}; {ways}"))];
     let mut devices = 0;
     for platform in &answer.platforms {
         let mut line = format!("{} ({}), {}", platform.name, platform.vendor, platform.version);
@@ -146,16 +141,11 @@ fn loader(here: Surroundings<'_>, path: &Path, what: &str) -> (Vec<Finding>, usi
                 device.global_memory / 1_000_000,
                 device.timer_resolution
             );
-            out.push(Finding::new("device", device.name.clone(), Status::Ok, detail));
+            out.push(Finding::ok("device", device.name.clone(), detail));
         }
     }
     if let Some(error) = &answer.platforms_error {
-        out.push(Finding::new(
-            "device",
-            format!("platforms, by {what}"),
-            Status::Warning,
-            error.clone(),
-        ));
+        out.push(Finding::warning("device", format!("platforms, by {what}"), error.clone()));
     }
     (out, devices)
 }
@@ -180,12 +170,9 @@ fn drivers(here: Surroundings<'_>) -> Vec<Finding> {
                 .filter(|p| p.extension().is_some_and(|e| e == "icd")),
         ),
         Err(_) if place.is_file() => files.push(place.clone()),
-        Err(error) => out.push(Finding::new(
-            "driver",
-            source,
-            Status::Warning,
-            format!("{}: {error}", place.display()),
-        )),
+        Err(error) => {
+            out.push(Finding::warning("driver", source, format!("{}: {error}", place.display())))
+        }
     }
     files.sort();
     for file in files {
@@ -193,25 +180,17 @@ fn drivers(here: Surroundings<'_>) -> Vec<Finding> {
         match std::fs::read_to_string(&file) {
             Ok(text) => match text.lines().next().map(str::trim).filter(|name| !name.is_empty()) {
                 Some(name) => out.push(driver(here, &what, name)),
-                None => out.push(Finding::new("driver", what, Status::Warning, "names no library")),
+                None => out.push(Finding::warning("driver", what, "names no library")),
             },
-            Err(error) => out.push(Finding::new(
-                "driver",
-                what,
-                Status::Warning,
-                format!("cannot be read: {error}"),
-            )),
+            Err(error) => {
+                out.push(Finding::warning("driver", what, format!("cannot be read: {error}")))
+            }
         }
     }
     if out.is_empty() {
         out.push(
-            Finding::new(
-                "driver",
-                source,
-                Status::Error,
-                format!("{} names no driver", place.display()),
-            )
-            .fix("apt install pocl-opencl-icd for the processor, or the driver of your GPU"),
+            Finding::error("driver", source, format!("{} names no driver", place.display()))
+                .fix("apt install pocl-opencl-icd for the processor, or the driver of your GPU"),
         );
     }
     out
@@ -220,15 +199,12 @@ fn drivers(here: Surroundings<'_>) -> Vec<Finding> {
 fn driver(here: Surroundings<'_>, what: &str, library: &str) -> Finding {
     match child::ask(here.program, &["driver", library]) {
         Ok(Answer { error: None, .. }) => {
-            Finding::new("driver", what, Status::Ok, format!("{library} can be loaded"))
+            Finding::ok("driver", what, format!("{library} can be loaded"))
         }
-        Ok(Answer { error: Some(error), .. }) => Finding::new(
-            "driver",
-            what,
-            Status::Warning,
-            format!("{library} cannot be loaded: {error}"),
-        )
-        .fix("install what is missing, or remove the .icd file"),
-        Err(error) => Finding::new("driver", what, Status::Warning, format!("{library}: {error}")),
+        Ok(Answer { error: Some(error), .. }) => {
+            Finding::warning("driver", what, format!("{library} cannot be loaded: {error}"))
+                .fix("install what is missing, or remove the .icd file")
+        }
+        Err(error) => Finding::warning("driver", what, format!("{library}: {error}")),
     }
 }

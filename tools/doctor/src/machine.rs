@@ -13,35 +13,29 @@ pub fn recorder(here: Surroundings<'_>) -> Vec<Finding> {
     let section = "recorder";
     match here.libraries() {
         Err(error) => out.push(
-            Finding::new(section, "libclscope.so", Status::Error, error.to_string())
+            Finding::error(section, "libclscope.so", error.to_string())
                 .fix("cargo build --release"),
         ),
         Ok(libraries) => {
-            out.push(Finding::new(
+            out.push(Finding::ok(
                 section,
                 "libclscope.so",
-                Status::Ok,
                 libraries.recorder.display().to_string(),
             ));
             if let Err(error) = library::check_path(&libraries.recorder) {
-                out.push(Finding::new(section, "its path", Status::Error, error.to_string()));
+                out.push(Finding::error(section, "its path", error.to_string()));
             }
             let build =
                 "cargo build --release --manifest-path tools/audit/Cargo.toml --target-dir target";
             let shim = "libclscope_audit.so";
             out.push(match (libraries.shim, system::glibc_version()) {
-                (Some(path), Some((2, 35..) | (3.., _))) => Finding::new(section, shim, Status::Ok, path.display().to_string()),
+                (Some(path), Some((2, 35..) | (3.., _))) => Finding::ok(section, shim, path.display().to_string()),
                 (_, version @ (None | Some((..=1, _) | (2, ..=34)))) => {
                     let found = version.map_or("another C library".to_owned(), |(a, b)| format!("glibc {a}.{b}"));
-                    Finding::new(
-                        section,
-                        shim,
-                        Status::Warning,
-                        format!("needs glibc 2.35, here is {found}: applications that dlopen a loader without layers are not seen"),
-                    )
+                    Finding::warning(section, shim, format!("needs glibc 2.35, here is {found}: applications that dlopen a loader without layers are not seen"))
                 }
                 (None, _) => {
-                    Finding::new(section, shim, Status::Warning, "not built: applications that dlopen a loader without layers are not seen")
+                    Finding::warning(section, shim, "not built: applications that dlopen a loader without layers are not seen")
                         .fix(build)
                 }
             });
@@ -53,7 +47,7 @@ pub fn recorder(here: Surroundings<'_>) -> Vec<Finding> {
                 "is set to {}; `clscope record` keeps it and adds the recorder",
                 value.to_string_lossy()
             );
-            out.push(Finding::new(section, name, Status::Info, detail));
+            out.push(Finding::info(section, name, detail));
         }
     }
     for setting in clscope_trace::variables::SETTINGS {
@@ -81,19 +75,15 @@ pub fn clock() -> Vec<Finding> {
             .unwrap_or_default();
     let source = source.trim();
     vec![match clscope_clock::choose() {
-        Clock::Tsc => Finding::new(
+        Clock::Tsc => Finding::ok(
             "clock",
             "host clock",
-            Status::Ok,
             format!("TSC, invariant (the kernel's clock source is {source})"),
         ),
-        Clock::Cntvct => {
-            Finding::new("clock", "host clock", Status::Ok, "the virtual counter CNTVCT")
-        }
-        Clock::MonotonicRaw => Finding::new(
+        Clock::Cntvct => Finding::ok("clock", "host clock", "the virtual counter CNTVCT"),
+        Clock::MonotonicRaw => Finding::warning(
             "clock",
             "host clock",
-            Status::Warning,
             format!(
                 "CLOCK_MONOTONIC_RAW, some 10 ns slower per reading: the processor's TSC is not invariant or not trusted by the kernel (its clock source is {source})"
             ),
@@ -109,29 +99,21 @@ pub fn files() -> Vec<Finding> {
     if !system::may_write(&here) {
         let detail = format!("{shown} is not writable, and traces go there by default");
         return vec![
-            Finding::new("files", what, Status::Warning, detail)
-                .fix("clscope record -o /tmp/NAME -- APP"),
+            Finding::warning("files", what, detail).fix("clscope record -o /tmp/NAME -- APP"),
         ];
     }
     vec![match system::free_bytes(&here) {
-        Ok(free) if free < 100 << 20 => Finding::new(
+        Ok(free) if free < 100 << 20 => Finding::warning(
             "files",
             what,
-            Status::Warning,
             format!("{shown} has only {} MB left", free / 1_000_000),
         )
         .fix("clscope record --max-size 50M -- APP, or -o a place with more room"),
-        Ok(free) => Finding::new(
-            "files",
-            what,
-            Status::Ok,
-            format!("{shown} is writable, {} MB free", free / 1_000_000),
-        ),
-        Err(error) => Finding::new(
-            "files",
-            what,
-            Status::Warning,
-            format!("{shown}: the free space is unknown: {error}"),
-        ),
+        Ok(free) => {
+            Finding::ok("files", what, format!("{shown} is writable, {} MB free", free / 1_000_000))
+        }
+        Err(error) => {
+            Finding::warning("files", what, format!("{shown}: the free space is unknown: {error}"))
+        }
     }]
 }

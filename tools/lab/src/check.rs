@@ -78,14 +78,15 @@ pub fn check(
     cache: Option<PathBuf>,
     watch: &mut dyn Watch,
 ) -> Result<Vec<Row>, ClError> {
-    let settings = Settings { repeat: 5, mix: true, cache, ..Settings::default() };
+    let settings = Settings { repeat: Some(5), mix: true, cache, ..Settings::default() };
     let suites = ["flop", "memory", "classes", "latency", "structure"];
     let choice = Choice {
         suites: suites.map(str::to_owned).to_vec(),
         sensors: Metering { off: true, ..Metering::default() },
         ..Choice::default()
     };
-    let results = run::run(cl, &settings, &choice, watch)?;
+    let chosen = run::cases(cl, &settings, &choice);
+    let results = run::run_cases(cl, &settings, &choice, &chosen, watch)?;
     Ok(results.cases.iter().filter_map(|case| row(case, parameters)).collect())
 }
 

@@ -17,8 +17,6 @@
 #![forbid(unsafe_code)]
 
 pub mod check;
-#[cfg(test)]
-mod golden;
 pub mod output;
 pub mod reproduce;
 pub mod run;

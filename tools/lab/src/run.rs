@@ -38,23 +38,10 @@ pub fn cases(
     run::cases(&SUITES, device, settings, choice)
 }
 
-/// Runs a choice on a device.
-///
-/// # Errors
-/// If the device cannot be opened at all; the error of a case is in its result.
-pub fn run(
-    device: &Device,
-    settings: &Settings,
-    choice: &Choice,
-    watch: &mut dyn Watch,
-) -> Result<Results, ClError> {
-    run_cases(device, settings, choice, &cases(device, settings, choice), watch)
-}
-
 /// Runs cases on a device, and says what follows from their sweeps.
 ///
 /// # Errors
-/// As [`run()`].
+/// If the device cannot be opened at all; the error of a case is in its result.
 pub fn run_cases(
     device: &Device,
     settings: &Settings,

@@ -69,7 +69,7 @@ pub fn search(
 ) -> Result<Results, ClError> {
     static SUITE: Suite = classes::SUITE;
     let settings = Settings {
-        repeat: settings.repeat.min(3),
+        repeat: Some(settings.repeat().min(3)),
         window_ns: settings.window_ns.or(Some(WINDOW_NS)),
         ..settings.clone()
     };
@@ -109,7 +109,7 @@ pub fn search(
     // What the end of the time kept from running is none of the search.
     out.cases.retain(|c| c.status != Status::Interrupted);
     out.cases.sort_by(|a, b| {
-        let watts = |c: &CaseResult| c.figure("power").map_or(0.0, |f| f.estimate.value);
+        let watts = |c: &CaseResult| c.value("power").unwrap_or(0.0);
         watts(b).total_cmp(&watts(a))
     });
     if let Some((pairs, watts)) = best {
@@ -136,7 +136,7 @@ fn following(best: Pairs, tried: &BTreeMap<Pairs, Interval>) -> Vec<Pairs> {
 
 fn case(pairs: &Pairs, device: &Device, settings: &Settings) -> Case {
     let mixture = Mixture::new(*pairs, &device.facts, settings);
-    let parameters = BTreeMap::from([("mixture", json!(pairs.map(|k| KINDS[k])))]);
+    let parameters = [("mixture", json!(pairs.map(|k| KINDS[k])))];
     Case::with_axes(id(pairs), classes::SUITE.name, Rc::new(mixture)).with(parameters)
 }
 

@@ -2,7 +2,7 @@
 //! with their host references. Where no OpenCL device is installed there is nothing to compare, and
 //! the test says so.
 
-use clscope_lab::run::{Choice, Watch, run};
+use clscope_lab::run::{Choice, Watch, cases, run_cases};
 use clscope_microbench::cl::{DeviceKind, OpenCl, list};
 use clscope_microbench::power::Metering;
 use clscope_microbench::results::{CaseResult, Status};
@@ -32,8 +32,10 @@ fn power_and_structure_agree_with_the_host() {
         sensors: Metering { off: true, ..Metering::default() },
         ..Choice::default()
     };
-    let settings = Settings { tiny: true, repeat: 1, ..Settings::default() };
-    let results = run(&device, &settings, &choice, &mut Quiet).expect("the device opens");
+    let settings = Settings { tiny: true, repeat: Some(1), ..Settings::default() };
+    let chosen = cases(&device, &settings, &choice);
+    let results = run_cases(&device, &settings, &choice, &chosen, &mut Quiet);
+    let results = results.expect("the device opens");
     for suite in &choice.suites {
         assert!(results.cases.iter().any(|case| case.suite == suite), "{suite}");
     }

@@ -39,10 +39,17 @@ pub enum CaseError {
     Interrupted,
 }
 
+impl CaseError {
+    /// The device lacks something: what.
+    pub fn lacks(reason: impl Into<String>) -> CaseError {
+        CaseError::NotAvailable { reason: reason.into(), log: None }
+    }
+}
+
 impl From<ClError> for CaseError {
     fn from(error: ClError) -> CaseError {
         if error.is_lack_of_resources() {
-            return CaseError::NotAvailable { reason: error.to_string(), log: None };
+            return CaseError::lacks(error.to_string());
         }
         match error {
             ClError::Build { ref log, .. } => {
@@ -163,7 +170,7 @@ impl<'a> Bench<'a> {
     pub fn measure(&mut self, job: &Job, power: bool) -> Result<Measured, CaseError> {
         self.check_stop()?;
         if let Some(reason) = job.needs.iter().find_map(|need: &Need| need.missing(self.facts())) {
-            return Err(CaseError::NotAvailable { reason, log: None });
+            return Err(CaseError::lacks(reason));
         }
         let (kernel, largest) = self.kernel_for(job.source, job.entry, &job.defines, job.group)?;
         let mut group = job.group;
@@ -172,7 +179,7 @@ impl<'a> Bench<'a> {
                 let reason = format!(
                     "groups of {group} are needed, this kernel takes {largest} on the device"
                 );
-                return Err(CaseError::NotAvailable { reason, log: None });
+                return Err(CaseError::lacks(reason));
             }
             group = largest;
         }
@@ -194,9 +201,9 @@ impl<'a> Bench<'a> {
         let trips = match (job.trips, self.settings.iterations) {
             (Trips::Lasting(_) | Trips::Walking { .. }, Some(trips)) => trips,
             (Trips::Fixed(_), Some(_)) => {
-                let reason =
-                    "its turns are what it moves, and --iterations cannot set them".to_owned();
-                return Err(CaseError::NotAvailable { reason, log: None });
+                return Err(CaseError::lacks(
+                    "its turns are what it moves, and --iterations cannot set them",
+                ));
             }
             (Trips::Fixed(trips), None) => trips,
             (Trips::Lasting(ns), None) => {
@@ -408,7 +415,7 @@ impl<'a> Bench<'a> {
     /// Times launches: as many as asked for behind the warm-up.
     fn repeat(&self, kernel: &Kernel, geometry: Geometry) -> Result<(Vec<f64>, usize), CaseError> {
         let first = self.settings.warm_up.unwrap_or(2);
-        let wanted = self.settings.repeat.max(1);
+        let wanted = self.settings.repeat();
         let mut samples = Vec::with_capacity(wanted.saturating_add(first).min(1 << 16));
         let begun = monotonic_raw().0;
         for n in 0..wanted.saturating_add(first) {

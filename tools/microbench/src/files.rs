@@ -6,48 +6,15 @@ use clscope_io::output::{Access, Whole};
 use clscope_models::kept::{self, FileError};
 use serde::Serialize;
 use std::io;
-use std::path::{Path, PathBuf};
-
-/// Files could not be written.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum WriteError {
-    /// A directory cannot be made.
-    #[error("cannot make the directory {}", path.display())]
-    Directory {
-        /// The directory.
-        path: PathBuf,
-        /// The system's reason.
-        source: io::Error,
-    },
-    /// A file cannot be made.
-    #[error("cannot write {}; choose another place", path.display())]
-    Made {
-        /// The file.
-        path: PathBuf,
-        /// The system's reason.
-        source: io::Error,
-    },
-    /// A file cannot be written.
-    #[error("cannot write {}", path.display())]
-    Written {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
-    /// The file of parameters cannot be written.
-    #[error(transparent)]
-    Parameters(#[from] FileError),
-}
+use std::path::Path;
 
 /// Makes the directory that files go into.
 ///
 /// # Errors
 /// If it cannot be made.
-pub fn make(directory: &Path) -> Result<(), WriteError> {
+pub fn make(directory: &Path) -> Result<(), FileError> {
     std::fs::create_dir_all(directory)
-        .map_err(|source| WriteError::Directory { path: directory.to_owned(), source })
+        .map_err(|source| FileError::Folder { path: directory.to_owned(), source })
 }
 
 /// Writes a file, whole or not at all.
@@ -57,22 +24,22 @@ pub fn make(directory: &Path) -> Result<(), WriteError> {
 pub fn whole<E>(
     path: &Path,
     write: impl FnOnce(&mut Whole) -> Result<(), E>,
-) -> Result<(), WriteError>
+) -> Result<(), FileError>
 where
     Box<dyn std::error::Error + Send + Sync>: From<E>,
 {
     let mut out = Whole::create(path, Access::Umask)
-        .map_err(|source| WriteError::Made { path: path.to_owned(), source })?;
-    let failed = |source| WriteError::Written { path: path.to_owned(), source };
-    write(&mut out).map_err(|error| failed(error.into()))?;
-    out.finish().map_err(|error| failed(error.into()))
+        .map_err(|source| FileError::Made { path: path.to_owned(), source })?;
+    let failed = |source| FileError::Written { path: path.to_owned(), source };
+    write(&mut out).map_err(|error| failed(io::Error::other(error)))?;
+    out.finish().map_err(failed)
 }
 
 /// Writes a JSON document.
 ///
 /// # Errors
 /// If it cannot be written.
-pub fn json(path: &Path, of: &impl Serialize) -> Result<(), WriteError> {
+pub fn json(path: &Path, of: &impl Serialize) -> Result<(), FileError> {
     whole(path, |out| serde_json::to_writer_pretty(out, of))
 }
 
@@ -80,10 +47,10 @@ pub fn json(path: &Path, of: &impl Serialize) -> Result<(), WriteError> {
 ///
 /// # Errors
 /// Where a file cannot be written.
-pub fn measured(of: &Measured, directory: &Path) -> Result<(), WriteError> {
+pub fn measured(of: &Measured, directory: &Path) -> Result<(), FileError> {
     make(directory)?;
     for (n, part) in of.results.iter().enumerate() {
         json(&directory.join(format!("results-{}.json", n + 1)), part)?;
     }
-    Ok(kept::write(&of.device, &directory.join("device.json"))?)
+    kept::write(&of.device, &directory.join("device.json"))
 }

@@ -121,11 +121,7 @@ pub(crate) fn after(case: &mut CaseResult, power: &Power, windows: &[Window]) {
         case.notes.push("no states: the sensor gave too few readings after the load".to_owned());
         return;
     };
-    case.figures.push(Figure::new(
-        "states",
-        "",
-        Interval::symmetric(found.states.len() as f64, 0.0),
-    ));
+    case.figures.push(Figure::known("states", "", found.states.len() as f64));
     for (n, state) in (1..).zip(&found.states) {
         let watts = state.watts;
         case.figures.push(Figure::new(format!("state_{n}_power"), "W", watts));

@@ -228,6 +228,25 @@ impl Outcome<'_> {
         self.session.read(&self.buffers[buffer], offset, &mut out)?;
         Ok(out)
     }
+
+    /// So many words of a buffer behind the first `offset` bytes.
+    ///
+    /// # Errors
+    /// What the runtime returned.
+    pub fn words(&self, buffer: usize, offset: usize, count: usize) -> Result<Vec<u32>, ClError> {
+        Ok(words(&self.read(buffer, offset, 4 * count)?))
+    }
+}
+
+/// Whether a result is within a share of what it must be; where that is not known, a number at all.
+pub fn is_right(got: f64, want: f64, tolerance: f64) -> bool {
+    let near = got == want || (got - want).abs() <= tolerance * want.abs();
+    if want.is_nan() { got.is_finite() } else { near }
+}
+
+/// Bytes as words.
+pub fn words(bytes: &[u8]) -> Vec<u32> {
+    bytes.as_chunks().0.iter().map(|word| u32::from_ne_bytes(*word)).collect()
 }
 
 /// Compares with the host: nothing, or what is wrong.

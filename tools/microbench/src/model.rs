@@ -118,7 +118,7 @@ pub fn measure(cl: &Cl, effort: &Effort, watch: &mut dyn Watch) -> Result<Measur
     let metered = !effort.quick && !effort.sensors.off;
     let settings = Settings {
         tiny: effort.tiny,
-        repeat: if effort.quick { 5 } else { 10 },
+        repeat: effort.quick.then_some(5),
         counters: metered,
         mix: metered,
         cache: effort.cache.clone(),
@@ -209,14 +209,14 @@ impl<'r> Cases<'r> {
 
     /// The largest figure of a name among cases whose id begins so, and the case.
     fn most(&self, begin: &str, figure: &str) -> Option<(&'r CaseResult, Interval)> {
-        self.figures(begin, figure).max_by(|a, b| a.1.value.total_cmp(&b.1.value))
+        largest(self.figures(begin, figure))
     }
 
     /// The largest figure of a name among cases of these ids.
     fn fastest(&self, ids: &[&str], figure: &str) -> Option<(&'r CaseResult, Interval)> {
         let ours = self.0.iter().copied().filter(|c| ids.contains(&c.id.as_str()));
-        let all = ours.filter_map(|c| Some((c, c.figure(figure)?.estimate)));
-        all.filter(|of| is_known(&of.1)).max_by(|a, b| a.1.value.total_cmp(&b.1.value))
+        let all = ours.filter_map(|c| Some((c, c.estimate(figure)?)));
+        largest(all.filter(|of| is_known(&of.1)))
     }
 
     fn least(&self, begin: &str, figure: &str) -> Option<(&'r CaseResult, Interval)> {
@@ -229,8 +229,14 @@ impl<'r> Cases<'r> {
         figure: &str,
     ) -> impl Iterator<Item = (&'r CaseResult, Interval)> {
         let ours = self.0.iter().copied().filter(move |c| c.id.starts_with(begin));
-        ours.filter_map(move |c| Some((c, c.figure(figure)?.estimate))).filter(|of| is_known(&of.1))
+        ours.filter_map(move |c| Some((c, c.estimate(figure)?))).filter(|of| is_known(&of.1))
     }
+}
+
+fn largest<'r>(
+    of: impl Iterator<Item = (&'r CaseResult, Interval)>,
+) -> Option<(&'r CaseResult, Interval)> {
+    of.max_by(|a, b| a.1.value.total_cmp(&b.1.value))
 }
 
 /// Whether an interval says anything: one reading alone may lie anywhere.
@@ -329,19 +335,27 @@ const RATES: [(&str, &[&str]); 29] = [
     ("rate.fp64.div", &["blend/double_division"]),
 ];
 
+/// Parameters that are the largest figure of the cases whose ids begin so, with its unit.
+const SINGLE: [(&str, &str, &str, &str); 8] = [
+    (name::DRAM_COPY, "memory/copy/", "bandwidth", "GB/s"),
+    (name::LOCAL, "memory/local/", "bandwidth", "GB/s"),
+    (name::PRIVATE, "ceilings/private", "bandwidth", "GB/s"),
+    (name::SPECIAL, "classes/float/special", "rate", "Gop/s"),
+    (name::LAUNCH, "levels/launch", "empty", "ns"),
+    (name::LAUNCH_PERIOD, "levels/launch", "period", "ns"),
+    (name::LAUNCH_WAIT, "levels/launch", "wait", "ns"),
+    (name::GROUP, "levels/groups", "group", "ns"),
+];
+
 fn ceilings(cases: &Cases<'_>, out: &mut Device) {
     let put = |key: &str, found: Option<(&CaseResult, Interval)>, unit: &str, out: &mut Device| {
         if let Some((case, estimate)) = found {
             out.keep_parameter(key, measured(estimate), unit, &source_of(case));
         }
     };
-    let best = ["memory/copy", "memory/read", "memory/write"]
-        .iter()
-        .filter_map(|begin| cases.most(begin, "bandwidth"))
-        .max_by(|a, b| a.1.value.total_cmp(&b.1.value));
+    let streams = ["memory/copy", "memory/read", "memory/write"];
+    let best = largest(streams.iter().filter_map(|begin| cases.most(begin, "bandwidth")));
     put(name::DRAM, best, "GB/s", out);
-    put(name::DRAM_COPY, cases.most("memory/copy/", "bandwidth"), "GB/s", out);
-    put(name::LOCAL, cases.most("memory/local/", "bandwidth"), "GB/s", out);
     for (precision, scalar) in TYPES {
         for operation in ["fma", "mad", "add", "mul"] {
             let begin = format!("flop/private/{scalar}/{operation}/");
@@ -359,28 +373,17 @@ fn ceilings(cases: &Cases<'_>, out: &mut Device) {
             put(&key, items.filter(|(_, rate)| rate.value > known), "GFLOP/s", out);
         }
     }
-    let products = [
-        cases.most("flop/private/int/mul/", "rate"),
-        cases.fastest(&["ceilings/mul"], "operations"),
-    ];
-    let products = products.into_iter().flatten();
-    let products = products.max_by(|a, b| a.1.value.total_cmp(&b.1.value));
-    put(name::INT_MUL, products, "Gop/s", out);
-    let integers = [
-        cases.most("flop/private/int/add/", "rate"),
-        cases.fastest(&["ceilings/add"], "operations"),
-    ];
-    let integers = integers.into_iter().flatten();
-    let integers = integers.max_by(|a, b| a.1.value.total_cmp(&b.1.value));
-    put(name::INTEGER, integers, "Gop/s", out);
-    put(name::SPECIAL, cases.most("classes/float/special", "rate"), "Gop/s", out);
+    for (key, operation) in [(name::INT_MUL, "mul"), (name::INTEGER, "add")] {
+        let plain = cases.most(&format!("flop/private/int/{operation}/"), "rate");
+        let ceiling = cases.fastest(&[&format!("ceilings/{operation}")], "operations");
+        put(key, largest(plain.into_iter().chain(ceiling)), "Gop/s", out);
+    }
     for (key, ids) in RATES {
         put(key, cases.fastest(ids, "operations"), "Gop/s", out);
     }
     if let Some((source, bytes)) = kept_at_random(cases) {
         out.keep_parameter(name::L2_KEPT, bytes, "B", &source);
     }
-    put(name::PRIVATE, cases.fastest(&["ceilings/private"], "bandwidth"), "GB/s", out);
     let clock = cases.figures("flop/private/float/fma/", "clock").next();
     put(name::CLOCK, clock, "MHz", out);
     if let Some((ceiling, (case, counted))) = best.zip(dram_counter(cases)) {
@@ -438,12 +441,9 @@ fn ceilings(cases: &Cases<'_>, out: &mut Device) {
             out.absent.insert(name::L2.to_owned(), why);
         }
     }
-    for (key, figure) in
-        [(name::LAUNCH, "empty"), (name::LAUNCH_PERIOD, "period"), (name::LAUNCH_WAIT, "wait")]
-    {
-        put(key, cases.most("levels/launch", figure), "ns", out);
+    for (key, begin, figure, unit) in SINGLE {
+        put(key, cases.most(begin, figure), unit, out);
     }
-    put(name::GROUP, cases.most("levels/groups", "group"), "ns", out);
     if let Some(slot) = issue_slot(cases, out) {
         out.keep_parameter(name::ISSUE, slot, "ns", "the shortest of flop and classes");
     }
@@ -483,9 +483,9 @@ fn dram_counter<'r>(cases: &Cases<'r>) -> Option<(&'r CaseResult, Interval)> {
     let all = ["memory/copy", "memory/read", "memory/write"];
     let all = all.iter().flat_map(|begin| cases.figures(begin, "bandwidth"));
     let counted = all.filter(|(case, _)| !held_back(case)).filter_map(|(case, bandwidth)| {
-        let percent = case.figure("counter/gpm/dram-bandwidth")?.estimate;
+        let percent = case.estimate("counter/gpm/dram-bandwidth")?;
         let timed = case.timing.as_ref()?.time_ns.mean.value;
-        let watched = case.figure("steady_time").map_or(timed, |f| f.estimate.value);
+        let watched = case.value("steady_time").unwrap_or(timed);
         // Bytes a second in the window that the counter saw.
         Some((case, percent.times(watched / timed / bandwidth.value)))
     });
@@ -538,21 +538,16 @@ fn absent<'r>(cases: impl Iterator<Item = &'r CaseResult> + Clone, out: &mut Dev
         ["fma", "add", "mul"].map(|o| (name::rate(p, o), format!("flop/private/{scalar}/{o}/")))
     });
     let ceilings = RATES.into_iter().flat_map(|(key, ids)| ids.iter().map(move |id| (key, *id)));
+    let single = SINGLE.into_iter().map(|(key, begin, ..)| (key, begin));
     let others = [
         (name::INT_MUL, "ceilings/mul"),
-        (name::PRIVATE, "ceilings/private"),
         (name::DRAM, "memory/"),
         (name::L2_KEPT, "ceilings/gather_between"),
-        (name::LOCAL, "memory/local/"),
         (name::L1, "levels/working_set"),
-        (name::LAUNCH, "levels/launch"),
-        (name::LAUNCH_PERIOD, "levels/launch"),
-        (name::LAUNCH_WAIT, "levels/launch"),
-        (name::GROUP, "levels/groups"),
         (name::LATENCY_LOCAL, "latency/local/"),
-        (name::SPECIAL, "classes/float/special"),
     ];
-    let others = ceilings.chain(others).map(|(key, begin)| (key.to_owned(), begin.to_owned()));
+    let others =
+        ceilings.chain(single).chain(others).map(|(key, begin)| (key.to_owned(), begin.to_owned()));
     for (key, begin) in rates.chain(others) {
         if !out.parameters.contains_key(&key)
             && let Some(why) = reason(&begin)

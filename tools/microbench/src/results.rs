@@ -11,7 +11,7 @@
 
 use crate::cl::DeviceFacts;
 use crate::stats::{Interval, Summary};
-use crate::sweep::Place;
+use crate::sweep::{Axis, Place};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -52,6 +52,11 @@ impl Figure {
     /// A figure.
     pub fn new(name: impl Into<String>, unit: &'static str, estimate: Interval) -> Figure {
         Figure { name: name.into(), unit, estimate }
+    }
+
+    /// A figure that is known to the last digit.
+    pub fn known(name: impl Into<String>, unit: &'static str, value: f64) -> Figure {
+        Figure::new(name, unit, Interval::symmetric(value, 0.0))
     }
 }
 
@@ -139,6 +144,22 @@ impl CaseResult {
         self.figures.iter().find(|f| f.name == name)
     }
 
+    /// The interval of the figure of that name.
+    pub fn estimate(&self, name: &str) -> Option<Interval> {
+        Some(self.figure(name)?.estimate)
+    }
+
+    /// The value of the figure of that name.
+    pub fn value(&self, name: &str) -> Option<f64> {
+        Some(self.figure(name)?.estimate.value)
+    }
+
+    /// Where it is on an axis that it was swept along.
+    pub fn place(&self, axis: Axis) -> Option<&Value> {
+        let at = self.swept.as_ref()?.at.iter().find(|c| c.axis == axis)?;
+        Some(&at.value)
+    }
+
     /// A parameter as text.
     pub fn parameter(&self, name: &str) -> Option<&str> {
         self.parameters.get(name).and_then(Value::as_str)
@@ -167,6 +188,16 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// One without a test behind it.
+    pub fn new(
+        name: impl Into<String>,
+        text: String,
+        figures: Vec<Figure>,
+        method: &'static str,
+    ) -> Self {
+        Self { name: name.into(), text, figures, confidence: None, method }
+    }
+
     /// The value of the figure of that name.
     pub fn figure(&self, name: &str) -> Option<f64> {
         self.figures.iter().find(|f| f.name == name).map(|f| f.estimate.value)

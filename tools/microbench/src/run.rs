@@ -204,7 +204,7 @@ fn described(settings: &Settings, choice: &Choice) -> BTreeMap<&'static str, ser
         ("full", json!(settings.full)),
         ("blocks", json!(settings.blocks)),
         ("tpb", json!(settings.tpb)),
-        ("repeat", json!(settings.repeat)),
+        ("repeat", json!(settings.repeat())),
         ("iterations", json!(settings.iterations)),
         ("warm_up", json!(settings.warm_up)),
         ("window_ns", json!(settings.window_ns)),
@@ -261,7 +261,7 @@ fn steady_rate(case: &CaseResult, window: Window) -> Option<Figure> {
         // A GB/s is a byte a nanosecond.
         _ if case.suite == "transfer" => {
             let bandwidth = case.figure("bandwidth")?;
-            (bandwidth, bandwidth.estimate.value * case.figure("time")?.estimate.value)
+            (bandwidth, bandwidth.estimate.value * case.value("time")?)
         }
         _ => return None,
     };
@@ -370,7 +370,7 @@ fn shares(results: &mut Results) {
             continue;
         };
         let Some(peak) = peak::peak_of(&results.device, scalar) else { continue };
-        let observed = case.figure("clock").map(|f| f.estimate.value);
+        let observed = case.value("clock");
         let (mhz, name) = match (observed, results.device.max_clock_mhz) {
             (Some(mhz), _) => (mhz, "share_of_peak"),
             (None, Some(mhz)) => (f64::from(mhz), "share_of_peak_at_stated_clock"),

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 /// What the user asked for, and how thorough to be.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// Everything, not the quick choice.
     pub full: bool,
@@ -14,8 +14,8 @@ pub struct Settings {
     pub blocks: Vec<usize>,
     /// Work-items of a group; empty: what fits the device.
     pub tpb: Vec<usize>,
-    /// Timed launches of a case.
-    pub repeat: usize,
+    /// Timed launches of a case; none: 10.
+    pub repeat: Option<usize>,
     /// Turns of a kernel's loop instead of as many as last a few milliseconds.
     pub iterations: Option<u32>,
     /// Launches that are thrown away before the timed ones, instead of those that are seen to be
@@ -39,28 +39,12 @@ pub struct Settings {
     pub cache: Option<PathBuf>,
 }
 
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            full: false,
-            tiny: false,
-            blocks: Vec::new(),
-            tpb: Vec::new(),
-            repeat: 10,
-            iterations: None,
-            warm_up: None,
-            window_ns: None,
-            power: false,
-            counters: false,
-            mix: false,
-            compilers: None,
-            agree: false,
-            cache: None,
-        }
-    }
-}
-
 impl Settings {
+    /// Timed launches of a case.
+    pub fn repeat(&self) -> usize {
+        self.repeat.unwrap_or(10).max(1)
+    }
+
     /// How long a timed launch should last, nanoseconds.
     pub fn launch_ns(&self) -> u64 {
         match (self.tiny, self.full) {

@@ -9,72 +9,48 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// A file of kernels.
+#[allow(missing_docs)] // the names say it
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
-    /// kernels/flop.cl.
     Flop,
-    /// kernels/memory.cl.
     Memory,
-    /// kernels/classes.cl.
     Classes,
-    /// kernels/latency.cl.
     Latency,
-    /// kernels/structure.cl.
     Structure,
-    /// kernels/occupancy.cl.
     Occupancy,
-    /// kernels/clock.cl.
     Clock,
-    /// kernels/blend.cl.
     Blend,
-    /// kernels/ceilings.cl.
     Ceilings,
 }
 
+/// The files with their names, in the order of [`Source`].
+const FILES: [(Source, &str, &str); 9] = [
+    (Source::Flop, "flop.cl", include_str!("../kernels/flop.cl")),
+    (Source::Memory, "memory.cl", include_str!("../kernels/memory.cl")),
+    (Source::Classes, "classes.cl", include_str!("../kernels/classes.cl")),
+    (Source::Latency, "latency.cl", include_str!("../kernels/latency.cl")),
+    (Source::Structure, "structure.cl", include_str!("../kernels/structure.cl")),
+    (Source::Occupancy, "occupancy.cl", include_str!("../kernels/occupancy.cl")),
+    (Source::Clock, "clock.cl", include_str!("../kernels/clock.cl")),
+    (Source::Blend, "blend.cl", include_str!("../kernels/blend.cl")),
+    (Source::Ceilings, "ceilings.cl", include_str!("../kernels/ceilings.cl")),
+];
+
 impl Source {
     /// All.
-    pub const ALL: [Source; 9] = [
-        Source::Flop,
-        Source::Memory,
-        Source::Classes,
-        Source::Latency,
-        Source::Structure,
-        Source::Occupancy,
-        Source::Clock,
-        Source::Blend,
-        Source::Ceilings,
-    ];
+    pub fn all() -> impl Iterator<Item = Source> {
+        FILES.iter().map(|file| file.0)
+    }
 
     /// Its name.
     pub fn name(self) -> &'static str {
-        match self {
-            Source::Flop => "flop.cl",
-            Source::Memory => "memory.cl",
-            Source::Classes => "classes.cl",
-            Source::Latency => "latency.cl",
-            Source::Structure => "structure.cl",
-            Source::Occupancy => "occupancy.cl",
-            Source::Clock => "clock.cl",
-            Source::Blend => "blend.cl",
-            Source::Ceilings => "ceilings.cl",
-        }
+        FILES[self as usize].1
     }
 
     /// What the compiler gets: the shared part, then the file.
     pub fn text(self) -> String {
         const COMMON: &str = include_str!("../kernels/common.clh");
-        let own = match self {
-            Source::Flop => include_str!("../kernels/flop.cl"),
-            Source::Memory => include_str!("../kernels/memory.cl"),
-            Source::Classes => include_str!("../kernels/classes.cl"),
-            Source::Latency => include_str!("../kernels/latency.cl"),
-            Source::Structure => include_str!("../kernels/structure.cl"),
-            Source::Occupancy => include_str!("../kernels/occupancy.cl"),
-            Source::Clock => include_str!("../kernels/clock.cl"),
-            Source::Blend => include_str!("../kernels/blend.cl"),
-            Source::Ceilings => include_str!("../kernels/ceilings.cl"),
-        };
-        format!("{COMMON}\n#line 1\n{own}")
+        format!("{COMMON}\n#line 1\n{}", FILES[self as usize].2)
     }
 }
 

@@ -43,75 +43,57 @@ pub enum Axis {
     Stride,
 }
 
+/// Of each axis its name on the command line and in results, the parameter of a case that says where
+/// it is, what stands along a plot, and whether its usual values grow by factors.
+type Row = (Axis, &'static str, &'static str, &'static str, bool);
+
+const ROWS: [Row; 10] = [
+    (Axis::Blocks, "blocks", "groups", "work-groups", false),
+    (Axis::Tpb, "tpb", "group_size", "work-items of a group", true),
+    (Axis::Width, "width", "width", "elements of a vector", true),
+    (Axis::Precision, "precision", "type", "type", false),
+    (Axis::Alpha, "alpha", "alpha", "additions for each access", true),
+    (Axis::Occupancy, "occupancy", "occupancy", "work-items on a compute unit", true),
+    (Axis::Size, "size", "bytes", "bytes", true),
+    (Axis::Lanes, "lanes", "lanes", "lanes of 32 that work", false),
+    (Axis::Cores, "cores", "groups", "groups that work", false),
+    (Axis::Stride, "stride", "stride", "elements between neighbours", true),
+];
+
 impl Axis {
     /// All.
-    pub const ALL: [Axis; 10] = [
-        Axis::Blocks,
-        Axis::Tpb,
-        Axis::Width,
-        Axis::Precision,
-        Axis::Alpha,
-        Axis::Occupancy,
-        Axis::Size,
-        Axis::Lanes,
-        Axis::Cores,
-        Axis::Stride,
-    ];
+    pub fn all() -> impl ExactSizeIterator<Item = Axis> {
+        ROWS.iter().map(|row| row.0)
+    }
+
+    /// Rows are in the order of the axes: a test holds that.
+    fn row(self) -> &'static Row {
+        &ROWS[self as usize]
+    }
 
     /// Its name on the command line and in results.
     pub fn name(self) -> &'static str {
-        match self {
-            Axis::Blocks => "blocks",
-            Axis::Tpb => "tpb",
-            Axis::Width => "width",
-            Axis::Precision => "precision",
-            Axis::Alpha => "alpha",
-            Axis::Occupancy => "occupancy",
-            Axis::Size => "size",
-            Axis::Lanes => "lanes",
-            Axis::Cores => "cores",
-            Axis::Stride => "stride",
-        }
+        self.row().1
     }
 
     /// The parameter of a case that says where it is.
     pub fn parameter(self) -> &'static str {
-        match self {
-            Axis::Precision => "type",
-            Axis::Size => "bytes",
-            Axis::Blocks | Axis::Cores => "groups",
-            Axis::Tpb => "group_size",
-            axis => axis.name(),
-        }
+        self.row().2
     }
 
     /// The axis of a name.
     pub fn named(name: &str) -> Option<Axis> {
-        Axis::ALL.into_iter().find(|axis| axis.name() == name)
+        Axis::all().find(|axis| axis.name() == name)
     }
 
     /// What stands along a plot.
     pub fn label(self) -> &'static str {
-        match self {
-            Axis::Blocks => "work-groups",
-            Axis::Tpb => "work-items of a group",
-            Axis::Width => "elements of a vector",
-            Axis::Precision => "type",
-            Axis::Alpha => "additions for each access",
-            Axis::Occupancy => "work-items on a compute unit",
-            Axis::Size => "bytes",
-            Axis::Lanes => "lanes of 32 that work",
-            Axis::Cores => "groups that work",
-            Axis::Stride => "elements between neighbours",
-        }
+        self.row().3
     }
 
     /// Whether its usual values grow by factors.
     pub fn is_logarithmic(self) -> bool {
-        matches!(
-            self,
-            Axis::Tpb | Axis::Width | Axis::Alpha | Axis::Occupancy | Axis::Size | Axis::Stride
-        )
+        self.row().4
     }
 }
 
@@ -167,4 +149,16 @@ pub struct Coordinate {
     pub axis: Axis,
     /// A number, or the name of a type.
     pub value: Json,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_in_the_order_of_the_axes() {
+        for (place, axis) in Axis::all().enumerate() {
+            assert_eq!(axis as usize, place, "{}", axis.name());
+        }
+    }
 }

@@ -44,7 +44,7 @@ fn device() -> Option<Device> {
 }
 
 fn tiny() -> Settings {
-    Settings { tiny: true, repeat: 1, ..Settings::default() }
+    Settings { tiny: true, repeat: Some(1), ..Settings::default() }
 }
 
 fn suites(names: &[&str]) -> Choice {

@@ -49,7 +49,7 @@ fn worker() {
         .expect("the simulator preloads its library");
     let device = list(&OpenCl::open(Some(library)).expect("it opens")).expect("it lists").remove(0);
     let (variant, _) = TABLE[number.parse::<usize>().expect("a number")];
-    let settings = Settings { tiny: true, repeat: 1, ..Settings::default() };
+    let settings = Settings { tiny: true, repeat: Some(1), ..Settings::default() };
     let never = || false;
     let mut bench = Bench::new(Session::new(&device).expect("a session"), settings.clone(), &never);
     let mut job = variant.job(1, ITEMS as usize, &settings);
@@ -90,7 +90,7 @@ fn class_worker() {
     let device = list(&OpenCl::open(Some(library)).expect("it opens")).expect("it lists").remove(0);
     let settings = Settings {
         tiny: true,
-        repeat: 1,
+        repeat: Some(1),
         blocks: vec![1],
         tpb: vec![ITEMS as usize],
         ..Settings::default()

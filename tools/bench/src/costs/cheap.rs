@@ -4,9 +4,9 @@
 //! a mean over all kinds of calls of the processor time of the whole process.
 #![forbid(unsafe_code)]
 
+use crate::cost;
 use crate::process::{Runner, Way};
 use crate::table::{self, Sample};
-use crate::{callgrind, cost};
 use anyhow::Result;
 
 const CALLS: [(&str, &str); 4] = [
@@ -21,56 +21,42 @@ const CALLS: [(&str, &str); 4] = [
 /// Measures and prints.
 pub fn run(args: &cost::Args) -> Result<()> {
     let program = args.places.fixture("cheap_calls")?;
-    let ways: &[(Way, &str)] = if args.layer {
-        &[(Way::Preload, "preload"), (Way::Layer, "layer")]
-    } else {
-        &[(Way::Preload, "preload")]
-    };
     let mut rows = Vec::new();
     for threads in &args.threads {
         let arguments = [args.calls.to_string(), threads.to_string()];
-        let mut added = vec![<[Sample; 4]>::default(); ways.len()];
-        let mut times = added.clone();
-        let (mut floor, mut bare_ns) = (Sample::default(), <[Sample; 4]>::default());
-        let mut whole = vec![Sample::default(); ways.len()];
+        let new = <[Sample; 4]>::default;
+        let (mut bare_ns, mut added, mut times) = (new(), new(), new());
+        let (mut floor, mut whole) = (Sample::default(), Sample::default());
         // Each kind is called 10,000 times before it counts.
         let made = f64::from(*threads) * CALLS.len() as f64 * (args.calls + 10_000) as f64;
         for _ in 0..args.pairs {
-            let bare = Runner::new(&args.places, Way::Bare).run(&program, &arguments)?;
-            for (w, (way, _)) in ways.iter().enumerate() {
-                let recorded = Runner::new(&args.places, *way).run(&program, &arguments)?;
-                // The floor of both halves of the pair: whatever slows one process slows its floor.
-                let here = (bare.figures["floor"][0] + recorded.figures["floor"][0]) / 2.0;
-                floor.push(here);
-                whole[w].push((recorded.cpu - bare.cpu) / made);
-                for (c, (name, _)) in CALLS.iter().enumerate() {
-                    let more = recorded.figures[*name][0] - bare.figures[*name][0];
-                    added[w][c].push(more);
-                    times[w][c].push(more / here);
-                }
-            }
-            for (c, (name, _)) in CALLS.iter().enumerate() {
-                bare_ns[c].push(bare.figures[*name][0]);
-            }
+            let run = |way| Runner::new(&args.places, way).run(&program, &arguments);
+            let (bare, recorded) = (run(Way::Bare)?, run(Way::Preload)?);
+            // The floor of both halves of the pair: whatever slows one process slows its floor.
+            let here = (bare.figures["floor"][0] + recorded.figures["floor"][0]) / 2.0;
+            floor.push(here);
+            whole.push((recorded.cpu - bare.cpu) / made);
+            let without = CALLS.map(|(name, _)| bare.figures[name][0]);
+            let with = CALLS.map(|(name, _)| recorded.figures[name][0]);
+            let more: [f64; 4] = std::array::from_fn(|c| with[c] - without[c]);
+            table::push_all(&mut bare_ns, without);
+            table::push_all(&mut added, more);
+            table::push_all(&mut times, more.map(|more| more / here));
         }
-        for (w, (_, way)) in ways.iter().enumerate() {
-            for (c, (_, function)) in CALLS.iter().enumerate() {
-                rows.push(vec![
-                    (*function).to_owned(),
-                    (*way).to_owned(),
-                    threads.to_string(),
-                    table::digits(bare_ns[c].median()),
-                    added[w][c].show(),
-                    table::digits(floor.median()),
-                    times[w][c].show(),
-                    table::digits(whole[w].median()),
-                ]);
-            }
+        for (c, (_, function)) in CALLS.iter().enumerate() {
+            rows.push(vec![
+                (*function).to_owned(),
+                threads.to_string(),
+                table::digits(bare_ns[c].median()),
+                added[c].show(),
+                table::digits(floor.median()),
+                times[c].show(),
+                table::digits(whole.median()),
+            ]);
         }
     }
     let heads = [
         "call",
-        "way",
         "threads",
         "bare ns",
         "added ns",
@@ -83,18 +69,5 @@ pub fn run(args: &cost::Args) -> Result<()> {
         &heads,
         &rows,
     );
-    if args.callgrind {
-        let [fewer, more] =
-            [20_000u64, 120_000].map(|n| vec![n.to_string(), "1".into(), "10000".into()]);
-        // Of each kind a round makes the same number of calls; four kinds call OpenCL.
-        let [bare, recorded] =
-            callgrind::per_unit(&args.places, &program, &fewer, &more, 400_000.0)?;
-        println!(
-            "\nInstructions in user space per cheap call, refills included (callgrind): {} bare, {} recorded, {} added.",
-            table::digits(bare),
-            table::digits(recorded),
-            table::digits(recorded - bare)
-        );
-    }
     Ok(())
 }

@@ -38,24 +38,9 @@ pub struct Args {
     /// Device-timing methods
     #[arg(long, value_delimiter = ',', default_values_t = METHODS.map(str::to_owned))]
     pub methods: Vec<String>,
-    /// In the stream, the application asks for an event of every launch
-    #[arg(long)]
-    pub asks: bool,
     /// Measure launches also with their places recorded: frames of each
     #[arg(long, value_delimiter = ',', value_name = "FRAMES")]
     pub call_sites: Vec<u8>,
-    /// A second recorder, measured in turns with the first in the tables of launches
-    #[arg(long, value_name = "FILE")]
-    pub other: Option<std::path::PathBuf>,
-    /// Measure the layer too; the loader must know layers
-    #[arg(long)]
-    pub layer: bool,
-    /// Count instructions as well, with valgrind
-    #[arg(long)]
-    pub callgrind: bool,
-    /// Stop after the pair that ends so many seconds behind an application's first run
-    #[arg(long, value_name = "SECONDS", default_value_t = u64::MAX)]
-    pub limit: u64,
     /// A whole application to run, a line for the shell; may be given several times
     #[arg(long, value_name = "NAME=COMMAND")]
     pub app: Vec<String>,
@@ -76,52 +61,20 @@ pub enum Section {
     Apps,
 }
 
-/// What is measured in turns in the tables of launches.
-pub struct Variant {
-    /// Its name there.
-    pub label: String,
-    method: String,
-    places: Places,
-    frames: Option<u8>,
-}
-
-impl Variant {
-    /// Runs the recorder in this way.
-    pub fn runner(&self) -> Runner<'_> {
-        let mut runner = Runner::new(&self.places, Way::Preload).method(&self.method);
-        let frames = self
-            .frames
-            .map(|frames| (clscope_trace::variables::CALL_SITES.to_owned(), frames.to_string()));
-        runner.settings.extend(frames);
-        runner
-    }
-}
-
 impl Args {
-    /// Each method, with the places of launches, and with the other recorder.
-    pub fn variants(&self) -> Vec<Variant> {
+    /// What is measured in turns in the tables of launches, with its name there: each method, and
+    /// each with the places of launches.
+    pub fn variants(&self) -> Vec<(String, Runner<'_>)> {
         let mut out = Vec::new();
-        let places = |recorder: &std::path::PathBuf| Places {
-            recorder: Some(recorder.clone()),
-            ..self.places.clone()
-        };
         for method in &self.methods {
-            let plain = |label: String, places, frames| Variant {
-                label,
-                method: method.clone(),
-                places,
-                frames,
-            };
-            out.push(plain(method.clone(), self.places.clone(), None));
-            let sites = self.call_sites.iter();
-            out.extend(sites.map(|n| {
-                plain(format!("{method}, call sites of {n}"), self.places.clone(), Some(*n))
-            }));
-            out.extend(
-                self.other
-                    .iter()
-                    .map(|other| plain(format!("{method} (other)"), places(other), None)),
-            );
+            let runner = || Runner::new(&self.places, Way::Preload).method(method);
+            out.push((method.clone(), runner()));
+            for frames in &self.call_sites {
+                let mut runner = runner();
+                let name = clscope_trace::variables::CALL_SITES.to_owned();
+                runner.settings.push((name, frames.to_string()));
+                out.push((format!("{method}, call sites of {frames}"), runner));
+            }
         }
         out
     }

@@ -1,8 +1,7 @@
-//! What recording costs: added time per call and launch, instructions, the size of the library.
+//! What recording costs: added time per call and launch, the size of the library.
 //! Refuses to judge what it measures.
 #![forbid(unsafe_code)]
 
-pub(crate) mod callgrind;
 pub(crate) mod cheap;
 pub(crate) mod cost;
 pub(crate) mod enqueue;

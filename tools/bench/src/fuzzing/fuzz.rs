@@ -1,25 +1,23 @@
 //! `fuzz`: damaged traces through everything that reads them. It starts from whole traces (made in
-//! [`crate::fuzz_made`], and any that are named), damages them - flipped bits, cuts, copied and
+//! [`crate::fuzz_made`]), damages them - flipped bits, cuts, copied and
 //! lost ranges, interesting numbers - and mends the checksums of half of them, so that the damage
 //! gets past the first gate; half of them are changed in their fields too ([`crate::fuzz_fields`]).
-//! Fails on a panic, on an input that takes more than seconds, and on a command that crashes. A
-//! seed names a run; a failing input is kept.
+//! Fails on a panic, and on an input that takes more than seconds. A seed names a run; a failing
+//! input is kept.
 #![forbid(unsafe_code)]
 
-use crate::fuzz_command::{HANGS, limited};
+use crate::folder::{Files, processes, write};
+use crate::fuzz_command::HANGS;
 use crate::fuzz_fields;
 pub use crate::fuzz_made::made;
 use crate::random::Random;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clscope_analysis::Trace;
-use clscope_analysis::input::{File, ProcessFiles};
 use clscope_analysis::stats::Stats;
 use clscope_trace::file::{BLOCK_HEADER_LEN, BLOCK_MAGIC, BlockHeader, HEADER_LEN};
 use clscope_trace::{checksum, defs};
-use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -37,98 +35,87 @@ pub struct Course {
     pub keep: PathBuf,
 }
 
-/// Options of `fuzz`.
-#[derive(Debug, clap::Args)]
-pub struct Args {
-    #[command(flatten)]
-    pub course: Course,
-    /// Traces to damage as well; small ones, each is read whole
-    #[arg(long, value_name = "DIR")]
-    pub trace: Vec<PathBuf>,
-    /// An input that takes longer is a failure, in ms: what is slow is found before it is too slow
-    #[arg(long, value_name = "MS", default_value_t = PATIENCE.as_millis() as u64)]
-    pub patience_ms: u64,
-    /// Give every hundredth input to this `clscope` too: report, dump, export, merge
-    #[arg(long, value_name = "FILE")]
-    pub command: Option<PathBuf>,
-}
-
 /// An input that takes longer is a failure: reading must not blow up on small files.
 pub const PATIENCE: Duration = Duration::from_secs(5);
-
-/// Files of a trace: names and bytes.
-pub type Files = Vec<(String, Vec<u8>)>;
 
 /// Damages, reads, prints.
 ///
 /// # Errors
 /// If an input makes a reader panic, crash or take too long.
-pub fn run(args: &Args) -> Result<()> {
-    let mut corpus = made();
-    for directory in &args.trace {
-        let mut files = Files::new();
-        for entry in std::fs::read_dir(directory)
-            .with_context(|| format!("could not list {}", directory.display()))?
-        {
-            let path = entry?.path();
-            files.push((
-                path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-                std::fs::read(&path)?,
-            ));
-        }
-        corpus.push(files);
-    }
-    let patience = Duration::from_millis(args.patience_ms);
-    let end = Instant::now() + Duration::from_secs(args.course.seconds);
-    let mut random = Random(args.course.seed);
-    let current = watched(args.course.seed);
-    let (mut inputs, mut commands, mut slowest) = (0u64, 0u64, Duration::ZERO);
-    while Instant::now() < end {
-        let input = damaged(&corpus[random.below(corpus.len())], &corpus, &mut random);
+pub fn run(args: &Course) -> Result<()> {
+    let corpus = made();
+    let current = watched(args.seed);
+    let make = |random: &mut Random| {
         current.fetch_add(1, Ordering::Relaxed);
-        let run = || {
-            let begin = Instant::now();
-            (catch_unwind(AssertUnwindSafe(|| analyse(&input))), begin.elapsed())
-        };
-        let (mut fate, mut took) = run();
-        if fate.is_ok() && took > patience {
-            // A machine that stood still does not make the input a slow one.
-            (fate, took) = run();
+        damaged(&corpus[random.below(corpus.len())], &corpus, random)
+    };
+    let keep = |input: &Files, name: &Path| write(&name.with_extension("clscope"), input);
+    let kind = ("fuzz", "damaged traces");
+    args.run(kind, PATIENCE, make, |input, _| analyse(input), keep)
+}
+
+impl Course {
+    /// Makes inputs and takes each, until the time is over; prints how many. `kind` begins the names
+    /// of inputs that are kept, `what` says what inputs are.
+    ///
+    /// # Errors
+    /// On the first input that panics or takes longer than the patience: it is kept under the name
+    /// that is told.
+    pub fn run<T>(
+        &self,
+        (kind, what): (&str, &str),
+        patience: Duration,
+        mut make: impl FnMut(&mut Random) -> T,
+        take: impl Fn(&T, &mut Random),
+        keep: impl Fn(&T, &Path) -> Result<()>,
+    ) -> Result<()> {
+        let end = Instant::now() + Duration::from_secs(self.seconds);
+        let mut random = Random(self.seed);
+        let (mut inputs, mut slowest) = (0u64, Duration::ZERO);
+        while Instant::now() < end {
+            let input = make(&mut random);
+            let mut run = || {
+                let begin = Instant::now();
+                let taken = catch_unwind(AssertUnwindSafe(|| take(&input, &mut random)));
+                (taken, begin.elapsed())
+            };
+            let (mut fate, mut took) = run();
+            if fate.is_ok() && took > patience {
+                // A machine that stood still does not make the input a slow one.
+                (fate, took) = run();
+            }
+            slowest = slowest.max(took);
+            inputs += 1;
+            if fate.is_err() || took > patience {
+                let kept = self.keep.join(format!("{kind}-{}-{inputs}", self.seed));
+                keep(&input, &kept)?;
+                let fault = if fate.is_err() { "panic" } else { "too slow" };
+                bail!(
+                    "input {inputs} of seed {}: {fault}; kept as {}.*",
+                    self.seed,
+                    kept.display()
+                );
+            }
         }
-        slowest = slowest.max(took);
-        inputs += 1;
-        if fate.is_err() || took > patience {
-            let kept = keep(&args.course.keep, &input, args.course.seed, inputs)?;
-            bail!(
-                "input {inputs} of seed {}: {}; kept in {}",
-                args.course.seed,
-                if fate.is_err() { "panic" } else { "too slow" },
-                kept.display()
-            );
-        }
-        if let Some(command) = args.command.as_ref().filter(|_| inputs % 100 == 0) {
-            commands += through_command(command, &input, args, inputs)?;
-        }
+        println!(
+            "{inputs} {what} from seed {}: no panic; slowest {:.1} ms",
+            self.seed,
+            slowest.as_secs_f64() * 1e3
+        );
+        Ok(())
     }
-    println!(
-        "{inputs} damaged traces and {commands} runs of the command from seed {}: no panic, no crash; slowest {:.1} ms",
-        args.course.seed,
-        slowest.as_secs_f64() * 1e3
-    );
-    Ok(())
 }
 
 /// A counter of inputs; where it does not move for [`HANGS`], the program ends and names the input:
-/// nothing else can end a loop in this process. Each run of the command has the same limit.
+/// nothing else can end a loop in this process.
 fn watched(seed: u64) -> &'static AtomicU64 {
     static CURRENT: AtomicU64 = AtomicU64::new(0);
-    const RUNS: u32 = 6;
     std::thread::spawn(move || {
         loop {
             let before = CURRENT.load(Ordering::Relaxed);
-            std::thread::sleep(HANGS * RUNS);
+            std::thread::sleep(HANGS);
             if before == CURRENT.load(Ordering::Relaxed) {
-                eprintln!("input {before} of seed {seed}: no end within {:?}", HANGS * RUNS);
+                eprintln!("input {before} of seed {seed}: no end within {:?}", HANGS);
                 std::process::exit(1);
             }
         }
@@ -138,37 +125,7 @@ fn watched(seed: u64) -> &'static AtomicU64 {
 
 /// Everything that the libraries do with a trace.
 pub fn analyse(input: &Files) {
-    let ending = |end: &str| {
-        input
-            .iter()
-            .filter(|(n, _)| n.ends_with(end))
-            .map(|(n, b)| File { name: n.clone(), bytes: b })
-            .collect::<Vec<_>>()
-    };
-    // `PID-INCARNATION`; a sensors' file is of no process.
-    let stems: BTreeSet<&str> = input
-        .iter()
-        .filter(|(name, _)| name.starts_with(|c: char| c.is_ascii_digit()))
-        .filter_map(|(name, _)| name.split('.').next())
-        .collect();
-    let processes = stems.into_iter().map(|stem| {
-        let of = |end: &str| {
-            let is_its = |f: &File<'_>| f.name.split('.').next() == Some(stem);
-            ending(end).into_iter().filter(is_its).collect::<Vec<_>>()
-        };
-        ProcessFiles {
-            label: stem.to_owned(),
-            defs: of(".defs").pop(),
-            segments: of(".clt"),
-            ring: of(".ring").pop(),
-            ..ProcessFiles::default()
-        }
-    });
-    let trace = Trace::open(
-        processes
-            .filter(|p| p.defs.is_some() || !p.segments.is_empty() || p.ring.is_some())
-            .collect(),
-    );
+    let trace = Trace::open(processes(input));
     let alignment = trace.align();
     let stats = Stats::of_trace(&trace, &alignment);
     let mut events = trace.events(Some(&alignment));
@@ -318,47 +275,6 @@ pub fn mend(name: &str, bytes: &mut [u8]) {
             at = end.next_multiple_of(8);
         }
     }
-}
-
-fn keep(folder: &Path, input: &Files, seed: u64, number: u64) -> Result<PathBuf> {
-    let directory = folder.join(format!("fuzz-{seed}-{number}.clscope"));
-    std::fs::create_dir_all(&directory)?;
-    for (name, bytes) in input {
-        std::fs::write(directory.join(name), bytes)?;
-    }
-    Ok(directory)
-}
-
-/// The command's own readers. A refusal is an answer; a crash is not. Returns how many runs were
-/// made.
-fn through_command(command: &Path, input: &Files, args: &Args, number: u64) -> Result<u64> {
-    let scratch = tempfile::tempdir()?;
-    let trace = keep(scratch.path(), input, args.course.seed, number)?;
-    let merged = scratch.path().join("merged.clscope");
-    let out = scratch.path().join("timeline.json");
-    let runs: [&[&std::ffi::OsStr]; 5] = [
-        &["report".as_ref(), trace.as_ref()],
-        &["report".as_ref(), "--format".as_ref(), "json".as_ref(), trace.as_ref()],
-        &["dump".as_ref(), trace.as_ref()],
-        &["export".as_ref(), "chrome".as_ref(), trace.as_ref(), "-o".as_ref(), out.as_ref()],
-        &["merge".as_ref(), trace.as_ref(), "-o".as_ref(), merged.as_ref()],
-    ];
-    for run in runs {
-        let mut program = Command::new(command);
-        program.args(run);
-        let ran = limited(program)?;
-        if let Some(fault) = ran.fault(PATIENCE, 0) {
-            let kept = keep(&args.course.keep, input, args.course.seed, number)?;
-            bail!(
-                "`clscope {}` on input {number} of seed {}: {fault}: {}; kept in {}",
-                run[0].to_string_lossy(),
-                args.course.seed,
-                ran.said.lines().next().unwrap_or_default(),
-                kept.display()
-            );
-        }
-    }
-    Ok(runs.len() as u64)
 }
 
 #[cfg(test)]

@@ -2,19 +2,19 @@
 //! own with a limit of memory and of time. Beside damaged bytes ([`crate::fuzz`]) it makes
 //! directories that are sound in every byte and unreasonable in what they say
 //! ([`crate::unreasonable`]). Fails on a run that ends by a signal, panics, takes more than ten
-//! seconds of processor time or more memory than 500 MB; of large inputs (`--large`) the memory may
-//! grow with their size. An input follows from the seed and its number alone, so that one can be
+//! seconds of processor time or more memory than 500 MB. An input follows from the seed and its number alone, so that one can be
 //! made again; a failing one is kept.
 
 use crate::captured::captured;
-use crate::fuzz::{Course, Files, damaged, made, mend};
+use crate::folder::{Files, read, write};
+use crate::fuzz::{Course, damaged, made, mend};
+use crate::process::{self, Ended};
 use crate::random::Random;
-use crate::unreasonable::{self, Size};
+use crate::unreasonable;
 use anyhow::{Context, Result, bail};
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -26,17 +26,6 @@ pub struct Args {
     /// The command [default: clscope beside this program]
     #[arg(long, value_name = "FILE")]
     pub clscope: Option<PathBuf>,
-    /// Traces to damage as well; small ones, but with `--large`
-    #[arg(long, value_name = "DIR")]
-    pub trace: Vec<PathBuf>,
-    /// Directories of tens of megabytes, and the named traces alone: what grows faster than its
-    /// input
-    #[arg(long)]
-    pub large: bool,
-    /// Only runs of the command that begin with this word
-    #[arg(long, value_name = "COMMAND")]
-    pub only: Option<String>,
-    /// Only this input of the seed, through every command
     #[arg(long, value_name = "NUMBER")]
     pub input: Option<u64>,
     /// Most processor time of a run that is no failure; other work on the machine does not count.
@@ -99,44 +88,42 @@ const RUNS: &[&[&str]] = &[
     &["kernel", "CAPTURE", "--export", "pyopencl", "-o", "OUT.alone"],
 ];
 
-/// What one run took and how it ended.
+/// How one run ended.
 #[derive(Debug)]
 pub struct Ran {
-    /// How it ended.
-    pub status: ExitStatus,
-    /// Processor time that it took.
-    pub took: Duration,
-    /// Whether it had to be ended.
-    pub hung: bool,
-    /// Most resident memory, in bytes.
-    pub memory: u64,
+    /// What it took.
+    pub ended: Ended,
     /// What it said on stderr, its beginning.
     pub said: String,
 }
 
 impl Ran {
-    /// Whether a check of arithmetic ended it.
-    fn overflowed(&self) -> bool {
-        self.status.code() == Some(101) && self.said.contains("with overflow")
+    fn status(&self) -> ExitStatus {
+        ExitStatus::from_raw(self.ended.status)
     }
 
-    /// What is wrong with it, if anything is. It read so many bytes, which may lie in memory eight
-    /// times over beside the limit.
-    pub fn fault(&self, patience: Duration, bytes: u64) -> Option<String> {
-        if self.hung {
+    /// Whether a check of arithmetic ended it.
+    fn overflowed(&self) -> bool {
+        self.status().code() == Some(101) && self.said.contains("with overflow")
+    }
+
+    /// What is wrong with it, if anything is.
+    pub fn fault(&self, patience: Duration) -> Option<String> {
+        if self.ended.hung {
             return Some(format!("no end within {} s", HANGS.as_secs()));
         }
-        if self.took > patience {
-            return Some(format!("{:.1} s", self.took.as_secs_f64()));
+        if self.ended.cpu > patience {
+            return Some(format!("{:.1} s", self.ended.cpu.as_secs_f64()));
         }
-        if let Some(signal) = self.status.signal() {
+        if let Some(signal) = self.status().signal() {
             return Some(format!("ended by signal {signal}"));
         }
         // 101 is what a panic leaves, 3 a judgement that fails a CI job.
-        if !matches!(self.status.code(), Some(0..=3)) || self.said.contains("panicked at") {
-            return Some(format!("{}", self.status));
+        if !matches!(self.status().code(), Some(0..=3)) || self.said.contains("panicked at") {
+            return Some(self.status().to_string());
         }
-        (self.memory > MEMORY + 8 * bytes).then(|| format!("{} MB of memory", self.memory >> 20))
+        let memory = self.ended.memory;
+        (memory > MEMORY).then(|| format!("{} MB of memory", memory >> 20))
     }
 }
 
@@ -162,56 +149,23 @@ pub fn limited(mut command: Command) -> Result<Ran> {
         })
     };
     let child = command.spawn().with_context(|| format!("could not start {command:?}"))?;
-    let pid = child.id() as libc::pid_t;
-    // SAFETY: pidfd_open takes two integers and gives a new descriptor or -1.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) } as i32;
-    if fd < 0 {
-        bail!("pidfd_open: {}", std::io::Error::last_os_error());
-    }
-    let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-    // SAFETY: one pollfd that lives on this stack.
-    let ended = unsafe { libc::poll(&mut poll, 1, HANGS.as_millis() as i32) } == 1;
-    // SAFETY: the descriptor is ours and not used after this; the child is not waited for yet, so
-    // that its id is still its own.
-    unsafe {
-        libc::close(fd);
-        if !ended {
-            libc::kill(pid, libc::SIGKILL);
-        }
-    }
-    let mut status = 0;
-    // SAFETY: an all-zero rusage is valid; both pointers are to locals; the child is ours, and
-    // dropping its handle does not wait for it.
-    let (memory, took) = unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        while libc::wait4(pid, &mut status, 0, &mut usage) < 0 {
-            if std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted {
-                bail!("wait4: {}", std::io::Error::last_os_error());
-            }
-        }
-        let time = |t: libc::timeval| {
-            Duration::from_secs(t.tv_sec as u64) + Duration::from_micros(t.tv_usec as u64)
-        };
-        (usage.ru_maxrss as u64 * 1024, time(usage.ru_utime) + time(usage.ru_stime))
-    };
+    let ended = process::wait(child.id(), HANGS)?;
     let mut head = vec![0; 4096];
     let length = std::os::unix::fs::FileExt::read_at(&said, &mut head, 0)?;
     head.truncate(length);
     let said = String::from_utf8_lossy(&head).into_owned();
-    Ok(Ran { status: ExitStatus::from_raw(status), took, hung: !ended, memory, said })
+    Ok(Ran { ended, said })
 }
 
 /// One input: files of a trace directory.
-fn input(corpus: &[Files], size: Size, seed: u64, number: u64) -> (Files, Random) {
+fn input(corpus: &[Files], seed: u64, number: u64) -> (Files, Random) {
     let mut random = Random(seed.rotate_left(32) ^ number);
     random.next();
     let mut files = match random.below(8) {
-        0..=3 if !corpus.is_empty() => corpus[random.below(corpus.len())].clone(),
-        _ => unreasonable::directory(&mut random, size),
+        0..=3 => corpus[random.below(corpus.len())].clone(),
+        _ => unreasonable::directory(&mut random),
     };
     if random.below(3) > 0 {
-        let own = [files.clone()];
-        let corpus = if corpus.is_empty() { &own } else { corpus };
         files = damaged(&files, corpus, &mut random);
     } else {
         files.iter_mut().for_each(|(name, bytes)| mend(name, bytes));
@@ -219,76 +173,27 @@ fn input(corpus: &[Files], size: Size, seed: u64, number: u64) -> (Files, Random
     (files, random)
 }
 
-fn write(directory: &Path, files: &Files) -> Result<()> {
-    std::fs::create_dir_all(directory)?;
-    for (name, bytes) in files {
-        let path = directory.join(name);
-        if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder)?;
-        }
-        std::fs::write(path, bytes)?;
-    }
-    Ok(())
-}
-
-/// The files of a folder, those of folders in it by their relative names.
-fn read(directory: &Path) -> Result<Files> {
-    let mut files = Files::new();
-    let entries = std::fs::read_dir(directory)
-        .with_context(|| format!("could not list {}", directory.display()))?;
-    for entry in entries {
-        let path = entry?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if path.is_dir() {
-            let inner = read(&path)?;
-            files.extend(inner.into_iter().map(|(file, bytes)| (format!("{name}/{file}"), bytes)));
-            continue;
-        }
-        files.push((name, std::fs::read(&path)?));
-    }
-    files.sort();
-    Ok(files)
-}
-
 /// Makes inputs and gives them to the command.
 ///
 /// # Errors
 /// If a run fails in a way that none may.
 pub fn run(args: &Args) -> Result<()> {
-    let beside = || Ok::<_, std::io::Error>(std::env::current_exe()?.with_file_name("clscope"));
-    let program = args.clscope.clone().map_or_else(beside, Ok)?;
-    let program = program.canonicalize().with_context(|| {
-        format!("no command at {}: build it, or name it with --clscope", program.display())
-    })?;
-    let size = if args.large { Size::Large } else { Size::Usual };
-    let mut corpus = if args.large { Vec::new() } else { made() };
-    for directory in &args.trace {
-        corpus.push(read(directory)?);
-    }
-    let wanted = |run: &&&[&str]| args.only.as_deref().is_none_or(|word| run[0] == word);
-    let asked: Vec<&[&str]> = RUNS.iter().filter(wanted).copied().collect();
-    if asked.is_empty() {
-        bail!(
-            "no run of the command begins with {:?}; try report",
-            args.only.as_deref().unwrap_or_default()
-        );
-    }
+    let program = process::program("clscope", args.clscope.as_ref())?;
+    let corpus = made();
     let scratch = tempfile::tempdir()?;
     let end = Instant::now() + Duration::from_secs(args.course.seconds);
     let numbers = args.input.map_or(1..=u64::MAX, |number| number..=number);
     let (mut inputs, mut runs, mut overflows) = (0u64, 0u64, 0u64);
-    let mut slowest: BTreeMap<usize, (Duration, u64)> = BTreeMap::new();
-    let mut largest = 0u64;
+    let (mut slowest, mut largest) = (Duration::ZERO, 0u64);
     for number in numbers {
         if args.input.is_none() && Instant::now() >= end {
             break;
         }
-        let (files, mut random) = input(&corpus, size, args.course.seed, number);
+        let (files, mut random) = input(&corpus, args.course.seed, number);
         let (trace, out) = (scratch.path().join("t.clscope"), scratch.path().join("out"));
         write(&trace, &files)?;
-        let bytes = if args.large { files.iter().map(|(_, b)| b.len() as u64).sum() } else { 0 };
-        let chosen = random.below(asked.len());
-        for (which, arguments) in asked.iter().enumerate() {
+        let chosen = random.below(RUNS.len());
+        for (which, arguments) in RUNS.iter().enumerate() {
             if args.input.is_none() && which != chosen {
                 continue;
             }
@@ -315,14 +220,13 @@ pub fn run(args: &Args) -> Result<()> {
             }
             let ran = limited(command)?;
             runs += 1;
-            largest = largest.max(ran.memory);
-            let worst = slowest.entry(which).or_default();
-            *worst = (*worst).max((ran.took, number));
+            largest = largest.max(ran.ended.memory);
+            slowest = slowest.max(ran.ended.cpu);
             if args.count_overflows && ran.overflowed() {
                 overflows += 1;
                 continue;
             }
-            if let Some(fault) = ran.fault(Duration::from_secs(args.patience), bytes) {
+            if let Some(fault) = ran.fault(Duration::from_secs(args.patience)) {
                 let kept = args
                     .course
                     .keep
@@ -353,18 +257,9 @@ pub fn run(args: &Args) -> Result<()> {
             0 => String::new(),
             n => format!(" but {n} sums that overflowed"),
         },
-        slowest.values().max().map_or(0.0, |(took, _)| took.as_secs_f64()),
+        slowest.as_secs_f64(),
         largest >> 20
     );
-    if args.large {
-        for (which, (took, number)) in &slowest {
-            println!(
-                "  {:6.2} s, input {number}: {}",
-                took.as_secs_f64(),
-                asked.get(*which).copied().unwrap_or_default().join(" ")
-            );
-        }
-    }
     Ok(())
 }
 
@@ -389,23 +284,28 @@ mod tests {
             ("kill -ABRT $$", Some("ended by signal 6")),
             ("echo \"thread 'x' panicked at y\" >&2; exit 1", Some("exit status: 1")),
         ] {
-            assert_eq!(shell(script).fault(PATIENCE, 0).as_deref(), fault, "{script}");
+            assert_eq!(shell(script).fault(PATIENCE).as_deref(), fault, "{script}");
         }
         let overflow = shell("echo 'attempt to add with overflow' >&2; exit 101");
         assert!(overflow.overflowed() && !shell("exit 101").overflowed());
-        let slow = Ran { took: PATIENCE * 2, ..shell("exit 0") };
-        assert!(slow.fault(PATIENCE, 0).is_some());
-        let hung = Ran { hung: true, ..shell("exit 0") };
-        assert!(hung.fault(PATIENCE, 0).is_some());
-        let large = Ran { memory: MEMORY + 1, ..shell("exit 0") };
-        assert!(large.fault(PATIENCE, 0).is_some());
-        assert!(shell("exit 0").memory > 0);
+        let with = |change: fn(&mut Ended)| {
+            let mut ran = shell("exit 0");
+            change(&mut ran.ended);
+            ran
+        };
+        let slow = with(|ended| ended.cpu = PATIENCE * 2);
+        assert!(slow.fault(PATIENCE).is_some());
+        let hung = with(|ended| ended.hung = true);
+        assert!(hung.fault(PATIENCE).is_some());
+        let large = with(|ended| ended.memory = MEMORY + 1);
+        assert!(large.fault(PATIENCE).is_some());
+        assert!(shell("exit 0").ended.memory > 0);
     }
 
     #[test]
     fn an_input_follows_from_its_number() {
         let corpus = made();
-        let of = |seed, number| input(&corpus, Size::Usual, seed, number).0;
+        let of = |seed, number| input(&corpus, seed, number).0;
         assert!(of(3, 5) == of(3, 5));
         assert!((1..20).any(|n| of(3, n) != of(4, n)));
     }

@@ -6,7 +6,7 @@
 
 use crate::fuzz::{Course, PATIENCE, damage};
 use crate::random::Random;
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clscope_metrics::rpn::Equation;
 use clscope_metrics::variables::{Provenance, Variables};
 use clscope_metrics::xml;
@@ -22,8 +22,7 @@ use clscope_oa::{Accumulator, CounterSource, Counts, Format, Generation, Publish
 use clscope_sensors::{RawNs, Roots, System};
 use clscope_trace::sensors;
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::{Duration, Instant};
+use std::path::Path;
 
 const GENERATIONS: [Generation; 7] = [
     Generation::Gen7,
@@ -60,14 +59,10 @@ enum Kind {
 
 type Input = (Kind, Vec<u8>);
 
-fn formats() -> impl Iterator<Item = Format> {
-    Format::ALL.into_iter()
-}
-
 /// Whole inputs of every kind.
 fn made() -> Vec<Input> {
     let mut out = Vec::new();
-    for format in formats() {
+    for format in Format::ALL {
         let layout = format.layout(Published::Tables);
         let mut writer = Writer::new(layout);
         writer.set_all(u64::MAX - 1000);
@@ -363,34 +358,12 @@ fn damaged(corpus: &[Input], random: &mut Random) -> Input {
 pub fn run(args: &Course) -> Result<()> {
     refusals();
     let corpus = made();
-    let end = Instant::now() + Duration::from_secs(args.seconds);
-    let mut random = Random(args.seed);
-    let (mut inputs, mut slowest) = (0u64, Duration::ZERO);
-    while Instant::now() < end {
-        let input = damaged(&corpus, &mut random);
-        let begin = Instant::now();
-        let fate = catch_unwind(AssertUnwindSafe(|| take(&input, &mut random)));
-        let took = begin.elapsed();
-        slowest = slowest.max(took);
-        inputs += 1;
-        if fate.is_err() || took > PATIENCE {
-            let kept =
-                args.keep.join(format!("fuzz-counters-{}-{inputs}.{:?}", args.seed, input.0));
-            std::fs::write(&kept, &input.1)?;
-            bail!(
-                "input {inputs} of seed {}: {}; kept in {}",
-                args.seed,
-                if fate.is_err() { "panic" } else { "too slow" },
-                kept.display()
-            );
-        }
-    }
-    println!(
-        "{inputs} damaged inputs from seed {}, every call refused with every errno: no panic; slowest {:.1} ms",
-        args.seed,
-        slowest.as_secs_f64() * 1e3
-    );
-    Ok(())
+    let keep = |(kind, bytes): &Input, name: &Path| {
+        Ok(std::fs::write(name.with_extension(format!("{kind:?}")), bytes)?)
+    };
+    let make = |random: &mut Random| damaged(&corpus, random);
+    let what = "damaged inputs, every call refused with every errno,";
+    args.run(("fuzz-counters", what), PATIENCE, make, take, keep)
 }
 
 #[cfg(test)]

@@ -131,6 +131,11 @@ fn replaced(
     false
 }
 
+/// One of several places, if there is one.
+fn one_of<T>(mut of: Vec<T>, random: &mut Random) -> Option<T> {
+    (!of.is_empty()).then(|| of.swap_remove(random.below(of.len())))
+}
+
 fn u32_at(bytes: &[u8], at: usize) -> usize {
     clscope_trace::file::read_u32(bytes, at).unwrap_or(0) as usize
 }
@@ -150,12 +155,9 @@ fn definition(bytes: &mut [u8], other: &[u8], random: &mut Random) -> bool {
     let mut kinds: Vec<u16> = frames.iter().map(|(kind, _)| *kind).collect();
     kinds.sort_unstable();
     kinds.dedup();
-    if kinds.is_empty() {
-        return false;
-    }
-    let kind = kinds[random.below(kinds.len())];
+    let Some(kind) = one_of(kinds, random) else { return false };
     frames.retain(|(k, _)| *k == kind);
-    let frame = frames.swap_remove(random.below(frames.len())).1;
+    let Some((_, frame)) = one_of(frames, random) else { return false };
     let before = Defs::behind(&bytes[frame.clone()]).next();
     replaced(bytes, frame.start + FRAME_LEN..frame.end, other, random, |bytes| {
         let frame = &mut bytes[frame.clone()];
@@ -179,10 +181,7 @@ fn block(bytes: &mut [u8], sensors: bool, other: &[u8], random: &mut Random) -> 
         blocks.push(at..end);
         at = end.next_multiple_of(8);
     }
-    if blocks.is_empty() {
-        return false;
-    }
-    let block = blocks.swap_remove(random.below(blocks.len()));
+    let Some(block) = one_of(blocks, random) else { return false };
     let (head, payload) = bytes[block].split_at_mut(BLOCK_HEADER_LEN);
     let changed = if !sensors && random.below(5) == 0 {
         let (at, width) = [(4, 4), (8, 4), (16, 8), (16, 8)][random.below(4)];
@@ -218,10 +217,7 @@ fn content(payload: &mut [u8], other: &[u8], random: &mut Random) -> bool {
         contents.push(at..end);
         at = end.next_multiple_of(8);
     }
-    if contents.is_empty() {
-        return false;
-    }
-    let content = contents.swap_remove(random.below(contents.len()));
+    let Some(content) = one_of(contents, random) else { return false };
     replaced(payload, content.start + HEAD..content.end, other, random, |payload| {
         Records::of_block(&payload[content.clone()]).next().is_some()
     })
@@ -237,10 +233,7 @@ fn record(payload: &mut [u8], other: &[u8], random: &mut Random) -> bool {
         fields.push(at + 4..(at + 8 * words).min(payload.len()));
         at += 8 * words;
     }
-    if fields.is_empty() {
-        return false;
-    }
-    let field = fields.swap_remove(random.below(fields.len()));
+    let Some(field) = one_of(fields, random) else { return false };
     // The step in time, or a half or a whole of a word behind it.
     let at = field.start + random.below(field.len()) / 4 * 4;
     let width = if at.is_multiple_of(8) && random.below(2) == 0 { 8 } else { 4 };
@@ -255,10 +248,7 @@ fn region(bytes: &mut [u8], other: &[u8], random: &mut Random) -> bool {
         .step_by(RING_FIRST)
         .filter(|at| u32_at(bytes, *at) == clscope_trace::ring_file::RING_MAGIC as usize)
         .collect();
-    if regions.is_empty() {
-        return false;
-    }
-    let at = regions[random.below(regions.len())];
+    let Some(at) = one_of(regions, random) else { return false };
     let length = u32_at(bytes, at + ring::POSITION);
     let first = at + clscope_trace::ring_file::RING_HEADER_LEN;
     if random.below(2) == 0
@@ -285,10 +275,8 @@ fn text(bytes: &mut [u8], random: &mut Random) -> bool {
         }
         at += length + 1;
     }
-    if numbers.is_empty() {
-        return false;
-    }
-    let number = &mut bytes[numbers.swap_remove(random.below(numbers.len()))];
+    let Some(number) = one_of(numbers, random) else { return false };
+    let number = &mut bytes[number];
     match random.below(3) {
         0 => number.fill(b'9'),
         1 => {

@@ -3,9 +3,9 @@
 //! sensors. Owns what is in them; refuses to damage anything.
 #![forbid(unsafe_code)]
 
-use crate::fuzz::Files;
+use crate::folder::Files;
 use crate::random::Random;
-use crate::unreasonable::{Size, sensors_of};
+use crate::unreasonable::sensors_of;
 use clscope_analysis::testing::{CommandSpec, HostModel, ProcessBuilder, function};
 use clscope_trace::Clock;
 use clscope_trace::defs::{
@@ -71,16 +71,19 @@ fn plain() -> Vec<Files> {
             } else {
                 p.exit(600_000, 0);
             }
-            let bytes = p.build();
-            files.push((format!("{pid}-0.defs"), bytes.defs));
-            files.push((format!("{pid}-0.0.clt"), bytes.segment));
-            if !bytes.ring.is_empty() {
-                files.push((format!("{pid}-0.ring"), bytes.ring));
-            }
+            files.extend(files_of(pid, p));
         }
         out.push(files);
     }
     out
+}
+
+/// The files of a process.
+pub fn files_of(pid: u32, process: ProcessBuilder) -> Files {
+    let bytes = process.build();
+    let all = [("defs", bytes.defs), ("0.clt", bytes.segment), ("ring", bytes.ring)];
+    let own = all.into_iter().filter(|(ending, bytes)| *ending != "ring" || !bytes.is_empty());
+    own.map(|(ending, bytes)| (format!("{pid}-0.{ending}"), bytes)).collect()
 }
 
 /// Two hosts, one of them in two boots and with processes in two time namespaces; everything that a
@@ -135,16 +138,11 @@ fn rich(clock: Clock) -> Files {
         } else {
             p.exit(RUN, u64::from(pid));
         }
-        let bytes = p.build();
-        files.push((format!("{pid}-0.defs"), bytes.defs));
-        files.push((format!("{pid}-0.0.clt"), bytes.segment));
-        if !bytes.ring.is_empty() {
-            files.push((format!("{pid}-0.ring"), bytes.ring));
-        }
+        files.extend(files_of(pid, p));
         if moved == 0 {
             let name =
                 if boot == 1 { "sensors.clt".to_owned() } else { format!("sensors-{boot}.clt") };
-            files.push((name, sensors_of(&mut Random(u64::from(boot)), host, RUN, Size::Usual)));
+            files.push((name, sensors_of(&mut Random(u64::from(boot)), host, RUN)));
         }
     }
     files

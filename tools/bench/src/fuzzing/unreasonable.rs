@@ -4,7 +4,8 @@
 //! [`crate::fuzz`] does on top.
 #![forbid(unsafe_code)]
 
-use crate::fuzz::Files;
+use crate::folder::Files;
+use crate::fuzz_made::files_of;
 use crate::random::Random;
 use clscope_analysis::testing::{CommandSpec, HostModel, ProcessBuilder, function};
 use clscope_trace::defs::{Kernel, Queue, Thread};
@@ -16,33 +17,8 @@ use clscope_trace::sensors::{
 };
 use clscope_trace::{Clock, VERSION};
 
-/// How large a directory may become.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Size {
-    /// Some megabytes at most, mostly far less.
-    Usual,
-    /// Tens of megabytes: what grows faster than its input shows itself.
-    Large,
-}
-
-impl Size {
-    /// Bytes after which no process and no series is added.
-    fn enough(self) -> usize {
-        match self {
-            Size::Usual => 6 << 20,
-            Size::Large => 24 << 20,
-        }
-    }
-
-    /// A number of things of which a directory can have very many.
-    fn count(self, random: &mut Random, many: usize) -> usize {
-        match self {
-            Size::Usual => count(random, many),
-            Size::Large if random.below(2) == 0 => many + random.below(many * 20),
-            Size::Large => count(random, many),
-        }
-    }
-}
+/// Bytes after which no process and no series is added.
+const ENOUGH: usize = 6 << 20;
 
 /// A number of things: mostly few, sometimes many.
 fn count(random: &mut Random, many: usize) -> usize {
@@ -85,7 +61,7 @@ fn name(random: &mut Random, stem: &str, id: usize) -> String {
 }
 
 /// One process: its files, and how long it ran in ns.
-fn process(random: &mut Random, pid: u32, host: HostModel, large: Size) -> (Files, u64) {
+fn process(random: &mut Random, pid: u32, host: HostModel) -> (Files, u64) {
     let threads = count(random, 200) as u32;
     let mut p = ProcessBuilder::standard(host, pid, threads);
     p.block_len(1 << (9 + random.below(8)));
@@ -103,7 +79,7 @@ fn process(random: &mut Random, pid: u32, host: HostModel, large: Size) -> (File
     }
     // A thread's records come in order, and their times must fit into an i64.
     let mut now = 1_000u64;
-    let commands = large.count(random, 20_000) as u64;
+    let commands = count(random, 20_000) as u64;
     let usual = step(random).min((1 << 60) / (commands + 1));
     for id in 1..=commands {
         let length = if random.below(50) == 0 { step(random) } else { usual };
@@ -140,13 +116,7 @@ fn process(random: &mut Random, pid: u32, host: HostModel, large: Size) -> (File
     if random.below(4) > 0 {
         p.exit(now + 1, number(random));
     }
-    let bytes = p.build();
-    let mut files =
-        vec![(format!("{pid}-0.defs"), bytes.defs), (format!("{pid}-0.0.clt"), bytes.segment)];
-    if !bytes.ring.is_empty() {
-        files.push((format!("{pid}-0.ring"), bytes.ring));
-    }
-    (files, now)
+    (files_of(pid, p), now)
 }
 
 const PLANES: [&str; 7] = ["PKG", "PP0", "PP1", "DRAM", "GPU", "GPU card", ""];
@@ -176,10 +146,10 @@ fn series(random: &mut Random, id: u32) -> Series {
     }
 }
 
-fn rows(random: &mut Random, host: HostModel, run: u64, quantity: Quantity, size: Size) -> Vec<u8> {
+fn rows(random: &mut Random, host: HostModel, run: u64, quantity: Quantity) -> Vec<u8> {
     let mut out = Vec::new();
     // A block holds 16 MB.
-    let readings = size.count(random, 40_000).min(400_000) as u64;
+    let readings = count(random, 40_000) as u64;
     let step = match random.below(3) {
         0 => step(random),
         _ => (run / readings.max(1)).max(1),
@@ -252,7 +222,7 @@ fn counters(random: &mut Random, host: HostModel, run: u64, id: u32, payload: &m
 }
 
 /// A file of readings and counters of one host.
-pub fn sensors_of(random: &mut Random, host: HostModel, run: u64, size: Size) -> Vec<u8> {
+pub fn sensors_of(random: &mut Random, host: HostModel, run: u64) -> Vec<u8> {
     let header = FileHeader {
         version: VERSION,
         kind: FileKind::Sensors,
@@ -279,15 +249,15 @@ pub fn sensors_of(random: &mut Random, host: HostModel, run: u64, size: Size) ->
         sensors::encode(&event.into(), &mut payload);
         put(&payload, &mut out);
     }
-    for id in 0..size.count(random, 300) as u32 {
-        if out.len() > size.enough() {
+    for id in 0..count(random, 300) as u32 {
+        if out.len() > ENOUGH {
             break;
         }
         let mut payload = Vec::new();
         let about = series(random, id);
         let quantity = about.quantity;
         sensors::encode(&about.into(), &mut payload);
-        let rows = rows(random, host, run, quantity, size);
+        let rows = rows(random, host, run, quantity);
         sensors::encode(&Record::Readings(Readings::new(id, &rows)), &mut payload);
         if random.below(3) == 0 {
             let period_ns = f64::from_bits(number(random));
@@ -317,8 +287,8 @@ fn meta(random: &mut Random) -> Vec<u8> {
     .into_bytes()
 }
 
-/// A whole directory, of about that size.
-pub fn directory(random: &mut Random, large: Size) -> Files {
+/// A whole directory: some megabytes at most, mostly far less.
+pub fn directory(random: &mut Random) -> Files {
     let mut files = Files::new();
     let boots = 1 + random.below(2) as u8;
     for boot in 1..=boots {
@@ -327,11 +297,11 @@ pub fn directory(random: &mut Random, large: Size) -> Files {
         let mut run = 1_000;
         let mut size = 0;
         for pid in 0..count(random, 60) as u32 {
-            let (more, length) = process(random, 1 + pid + 1000 * u32::from(boot), host, large);
+            let (more, length) = process(random, 1 + pid + 1000 * u32::from(boot), host);
             run = run.max(length);
             size += more.iter().map(|(_, bytes)| bytes.len()).sum::<usize>();
             files.extend(more);
-            if size > large.enough() {
+            if size > ENOUGH {
                 break;
             }
         }
@@ -341,7 +311,7 @@ pub fn directory(random: &mut Random, large: Size) -> Files {
             } else {
                 format!("sensors-{boot}-{copy}.clt")
             };
-            files.push((name, sensors_of(random, host, run, large)));
+            files.push((name, sensors_of(random, host, run)));
         }
     }
     files.push(("meta.json".to_owned(), meta(random)));
@@ -357,7 +327,7 @@ mod tests {
     #[test]
     fn unreasonable_traces_never_panic() {
         for seed in 0..12 {
-            analyse(&directory(&mut Random(seed), Size::Usual));
+            analyse(&directory(&mut Random(seed)));
         }
     }
 }

@@ -3,14 +3,14 @@
 //! look at sensors: see [`super::sensors`].
 #![forbid(unsafe_code)]
 
-use super::looped::{self, Looped, MOST_TURNS, MeasureError};
+use super::looped::{self, Looped, MOST_TURNS, MeasureError, Measurements};
 use clscope_opencl::{ClError, Device, DeviceKind};
 use clscope_readings::Clocks;
 use clscope_sensors::Clock;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
-/// The question that a child answers with [`Loads`].
+/// The question that a child answers with a [`Load`] of each GPU.
 pub const QUESTION: &str = "load";
 
 /// Turns of load and as many of rest. Their lengths are no multiples of each other, nor of a usual
@@ -32,45 +32,18 @@ const SOURCE: &str = "kernel void clscope_load(global float *out, uint turns) {
     if (a + b + c + d == -1.0f) out[0] = a;
 }";
 
-/// What a child did.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Loads {
-    /// Why nothing could be done at all.
-    pub error: Option<String>,
-    /// One per GPU, one after the other.
-    pub devices: Vec<Load>,
-}
-
 /// The load of one GPU.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Load {
-    /// CL_DEVICE_NAME.
-    pub name: String,
     /// PCI address, if the runtime reports it.
     pub pci: Option<String>,
-    /// Why there was none.
-    pub error: Option<String>,
     /// CLOCK_MONOTONIC_RAW in nanoseconds, and the load from then on: 0 or 1.
     pub edges: Vec<(u64, f64)>,
 }
 
 /// Loads every GPU in turn.
-pub fn load_gpus() -> Loads {
-    let devices = match looped::devices() {
-        Ok(devices) => devices,
-        Err(error) => return Loads { error: Some(error.to_string()), devices: Vec::new() },
-    };
-    let gpus = devices.iter().filter(|d| d.facts.kind == DeviceKind::Gpu);
-    let devices = gpus.map(|device| {
-        let mut out = Load {
-            name: device.facts.name.clone(),
-            pci: device.facts.pci.clone(),
-            ..Load::default()
-        };
-        out.error = load(device, &mut out.edges).err().map(|e| e.to_string());
-        out
-    });
-    Loads { error: None, devices: devices.collect() }
+pub fn load_gpus() -> Measurements<Load> {
+    looped::measure_each(|facts| facts.kind == DeviceKind::Gpu, load)
 }
 
 struct Bench {
@@ -107,7 +80,8 @@ impl Bench {
     }
 }
 
-fn load(device: &Device, edges: &mut Vec<(u64, f64)>) -> Result<(), MeasureError> {
+fn load(device: &Device) -> Result<Load, MeasureError> {
+    let mut edges = Vec::new();
     let looped = Looped::new(device, "clscope_load", SOURCE, 256)?;
     let bench =
         Bench { global: looped.group * 8 * device.facts.compute_units.max(1) as usize, looped };
@@ -143,5 +117,5 @@ fn load(device: &Device, edges: &mut Vec<(u64, f64)>) -> Result<(), MeasureError
     }
     // What follows late still follows.
     std::thread::sleep(Duration::from_millis(LENGTHS_MS[0]));
-    Ok(())
+    Ok(Load { pci: device.facts.pci.clone(), edges })
 }

@@ -2,7 +2,9 @@
 //! calibrations launch. Refuses to time it.
 #![forbid(unsafe_code)]
 
-use clscope_opencl::{Argument, Buffer, ClError, Device, Kernel, OpenCl, Session, list};
+use clscope_opencl::{
+    Argument, Buffer, ClError, Device, DeviceFacts, Kernel, OpenCl, Session, list,
+};
 
 /// Above so many turns a compiler has left the loop out: the slowest device would take seconds for
 /// them.
@@ -22,12 +24,18 @@ pub enum MeasureError {
     NoLoop { turns: u32, seconds: f64 },
 }
 
-/// The devices of the system's OpenCL loader, or why there are none.
-///
-/// # Errors
-/// Where there is no loader, or it refuses.
-pub fn devices() -> Result<Vec<Device>, ClError> {
-    list(&OpenCl::open(None)?)
+/// What was measured on each device, by its name, or why nothing was; or why there are no devices.
+pub type Measurements<T> = Result<Vec<(String, Result<T, String>)>, String>;
+
+/// Measures the wanted devices of the system's OpenCL loader, one after the other.
+pub fn measure_each<T>(
+    is_wanted: impl Fn(&DeviceFacts) -> bool,
+    measure: impl Fn(&Device) -> Result<T, MeasureError>,
+) -> Measurements<T> {
+    let devices = OpenCl::open(None).and_then(|opencl| list(&opencl)).map_err(|e| e.to_string())?;
+    let wanted = devices.iter().filter(|d| is_wanted(&d.facts));
+    let measured = |d: &Device| measure(d).map_err(|e| e.to_string());
+    Ok(wanted.map(|d| (d.facts.name.clone(), measured(d))).collect())
 }
 
 /// The kernel with what it needs.

@@ -9,7 +9,7 @@ pub mod sensors;
 pub mod spans;
 pub mod streams;
 
-use crate::{Finding, Status, Surroundings};
+use crate::{Finding, Surroundings};
 use clscope_profile::calibration::{self, Entry, Store};
 use clscope_sensors::SensorSource;
 
@@ -60,11 +60,11 @@ impl Calibration {
 fn keep(here: Surroundings<'_>, entries: &[Entry]) -> Finding {
     let what = "kept for later runs";
     if entries.is_empty() {
-        return Finding::new("calibration", what, Status::Info, "nothing could be measured");
+        return Finding::info("calibration", what, "nothing could be measured");
     }
     let Some(path) = calibration::place(here.variable) else {
         let text = "there is no place to keep it: neither HOME nor XDG_CACHE_HOME is set";
-        return Finding::new("calibration", what, Status::Warning, text)
+        return Finding::warning("calibration", what, text)
             .fix("export XDG_CACHE_HOME=/var/tmp/cache");
     };
     let stored = Store::load(&path).and_then(|mut store| {
@@ -72,14 +72,11 @@ fn keep(here: Surroundings<'_>, entries: &[Entry]) -> Finding {
         store.save(&path)
     });
     match stored {
-        Ok(()) => Finding::new(
+        Ok(()) => Finding::ok(
             "calibration",
             what,
-            Status::Ok,
             format!("in {}; `clscope record` copies it into traces", path.display()),
         ),
-        Err(error) => {
-            Finding::new("calibration", what, Status::Warning, clscope_io::text::chain(&error))
-        }
+        Err(error) => Finding::warning("calibration", what, clscope_io::text::chain(&error)),
     }
 }

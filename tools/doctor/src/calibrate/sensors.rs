@@ -4,8 +4,9 @@
 #![forbid(unsafe_code)]
 
 use super::Calibration;
-use super::load::{self, Load, Loads};
-use crate::{Finding, Status, child};
+use super::load::{self, Load};
+use super::looped::Measurements;
+use crate::{Finding, child};
 use clscope_analysis::energy::{HostNs, restamped};
 use clscope_profile::calibration::{Entry, Subject};
 use clscope_profile::energy::readings;
@@ -131,7 +132,7 @@ fn load_gpus(program: &Path, watch: &mut Watch, out: &mut Calibration) -> Vec<Lo
     let ended = AtomicBool::new(false);
     let answer = std::thread::scope(|scope| {
         let asked = scope.spawn(|| {
-            let answer = child::ask_for::<Loads>(program, &[load::QUESTION], PATIENCE);
+            let answer = child::ask_for::<Measurements<Load>>(program, &[load::QUESTION], PATIENCE);
             ended.store(true, Ordering::Relaxed);
             answer
         });
@@ -142,24 +143,21 @@ fn load_gpus(program: &Path, watch: &mut Watch, out: &mut Calibration) -> Vec<Lo
         watch.poll(true);
         asked.join()
     });
-    let warning = |text: String| Finding::new("calibration", "load on GPUs", Status::Warning, text);
+    let mut warn = |text: String| {
+        out.findings.push(Finding::warning("calibration", "load on GPUs", text));
+    };
     match answer {
-        Ok(Ok(Loads { error: None, devices })) => {
-            for (device, error) in devices.iter().filter_map(|d| Some((d, d.error.as_ref()?))) {
-                out.findings.push(warning(format!("{} could not be loaded: {error}", device.name)));
-            }
-            devices.into_iter().filter(|d| d.error.is_none()).collect()
+        Ok(Ok(Ok(devices))) => {
+            let told = |(name, load): (String, Result<Load, String>)| {
+                load.map_err(|e| warn(format!("{name} could not be loaded: {e}"))).ok()
+            };
+            return devices.into_iter().filter_map(told).collect();
         }
-        Ok(Ok(Loads { error: Some(error), .. })) => {
-            out.findings.push(warning(error));
-            Vec::new()
-        }
-        Ok(Err(error)) => {
-            out.findings.push(warning(format!("an OpenCL driver {error} while it was loaded")));
-            Vec::new()
-        }
-        Err(_) => Vec::new(),
+        Ok(Ok(Err(error))) => warn(error),
+        Ok(Err(error)) => warn(format!("an OpenCL driver {error} while it was loaded")),
+        Err(_) => {}
     }
+    Vec::new()
 }
 
 /// The load of the GPU that a sensor belongs to; `Err` holds why it is not known.
@@ -253,10 +251,9 @@ fn domain_of(
             Some((2.0 * r.delay_error_ns).max(least)),
         );
     }
-    let told = Finding::new(
+    let told = Finding::info(
         "calibration",
         format!("{source} {}", domain.name),
-        Status::Info,
         format!("{period}; {text}"),
     );
     Some((told, Some(entry)))
@@ -405,11 +402,8 @@ mod tests {
 
     #[test]
     fn loads_are_matched_by_address_or_by_being_the_only_one() {
-        let load = |pci: Option<&str>, at| Load {
-            pci: pci.map(str::to_owned),
-            edges: vec![(at, 1.0)],
-            ..Load::default()
-        };
+        let load =
+            |pci: Option<&str>, at| Load { pci: pci.map(str::to_owned), edges: vec![(at, 1.0)] };
         let two = [load(Some("0000:06:00.0"), 1), load(Some("0000:07:00.0"), 2)];
         assert_eq!(of_device(&gpu(Some("00000000:07:00.0")), &two).map(|e| e[0].0), Ok(2));
         assert!(of_device(&gpu(Some("0000:08:00.0")), &two).is_err());

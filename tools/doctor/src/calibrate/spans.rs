@@ -12,7 +12,8 @@
 #![forbid(unsafe_code)]
 
 use super::Calibration;
-use super::streams::{Costs, DeviceStreams, Length, QUESTION, Streams};
+use super::looped::Measurements;
+use super::streams::{Costs, DeviceStreams, Length, QUESTION};
 use crate::{Finding, Status, child};
 use clscope_analysis::quantile;
 use clscope_analysis::stats::SPAN_BIAS;
@@ -33,13 +34,20 @@ const HOST_BOUND: f64 = 0.8;
 /// Measures every device, in a child.
 pub fn calibrate(program: &Path) -> Calibration {
     let mut out = Calibration::default();
-    let fail = |text: String| Finding::new("calibration", "devices", Status::Warning, text);
-    match child::ask_for::<Streams>(program, &[QUESTION], PATIENCE) {
-        Err(error) => out
-            .findings
-            .push(fail(format!("an OpenCL driver {error} while launches were measured"))),
-        Ok(Streams { error: Some(error), .. }) => out.findings.push(fail(error)),
-        Ok(streams) => streams.devices.iter().for_each(|device| conclude(device, &mut out)),
+    let warn = |what: &str, text: String| Finding::warning("calibration", what, text);
+    match child::ask_for::<Measurements<DeviceStreams>>(program, &[QUESTION], PATIENCE) {
+        Err(error) => out.findings.push(warn(
+            "devices",
+            format!("an OpenCL driver {error} while launches were measured"),
+        )),
+        Ok(Err(error)) => out.findings.push(warn("devices", error)),
+        Ok(Ok(devices)) => devices.into_iter().for_each(|(name, streams)| match streams {
+            Ok(streams) => conclude(&streams, &mut out),
+            Err(error) => {
+                let text = format!("launches could not be measured: {error}");
+                out.findings.push(warn(&name, text));
+            }
+        }),
     }
     out
 }
@@ -88,11 +96,6 @@ fn bias(lengths: &[Length]) -> Option<(Value, Vec<(f64, Value)>)> {
 fn conclude(device: &DeviceStreams, out: &mut Calibration) {
     let told =
         |status, text: String| Finding::new("calibration", device.name.clone(), status, text);
-    if let Some(error) = &device.error {
-        out.findings
-            .push(told(Status::Warning, format!("launches could not be measured: {error}")));
-        return;
-    }
     let mut entry =
         Entry::new(Subject::Device { name: device.name.clone(), driver: device.driver.clone() });
     match bias(&device.lengths) {

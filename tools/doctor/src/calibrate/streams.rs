@@ -3,12 +3,12 @@
 //! Refuses to conclude anything: see [`super::spans`].
 #![forbid(unsafe_code)]
 
-use super::looped::{self, Looped, MOST_TURNS, MeasureError};
+use super::looped::{self, Looped, MOST_TURNS, MeasureError, Measurements};
 use clscope_opencl::{ClError, Device, Event};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
-/// The question that a child answers with [`Streams`].
+/// The question that a child answers with [`DeviceStreams`] of each device.
 pub const QUESTION: &str = "spans";
 
 /// Lengths of the kernels, nanoseconds: above what any launch costs, so that the device and not the
@@ -35,15 +35,6 @@ const SOURCE: &str = "kernel void clscope_span(global uint *out, uint turns) {
     if (x == 0u) out[0] = x;
 }";
 
-/// What a child measured.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Streams {
-    /// Why nothing could be measured at all.
-    pub error: Option<String>,
-    /// Every device.
-    pub devices: Vec<DeviceStreams>,
-}
-
 /// What was measured on a device.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct DeviceStreams {
@@ -51,8 +42,6 @@ pub struct DeviceStreams {
     pub name: String,
     /// CL_DRIVER_VERSION.
     pub driver: String,
-    /// Why it could not be measured.
-    pub error: Option<String>,
     /// One per kernel length.
     pub lengths: Vec<Length>,
     /// Rounds of empty kernels.
@@ -87,21 +76,8 @@ pub struct Costs {
 }
 
 /// Measures every device.
-pub fn measure() -> Streams {
-    let devices = match looped::devices() {
-        Ok(devices) => devices,
-        Err(error) => return Streams { error: Some(error.to_string()), devices: Vec::new() },
-    };
-    let devices = devices.iter().map(|device| {
-        let mut out = DeviceStreams {
-            name: device.facts.name.clone(),
-            driver: device.facts.driver.clone(),
-            ..Default::default()
-        };
-        out.error = measure_device(device, &mut out).err().map(|e| e.to_string());
-        out
-    });
-    Streams { error: None, devices: devices.collect() }
+pub fn measure() -> Measurements<DeviceStreams> {
+    looped::measure_each(|_| true, measure_device)
 }
 
 struct Bench(Looped);
@@ -163,7 +139,7 @@ impl Bench {
     }
 }
 
-fn measure_device(device: &Device, out: &mut DeviceStreams) -> Result<(), MeasureError> {
+fn measure_device(device: &Device) -> Result<DeviceStreams, MeasureError> {
     let bench = Bench(Looped::new(device, "clscope_span", SOURCE, 32)?);
     bench.0.turns(1_000)?;
     let warm = Instant::now();
@@ -171,8 +147,12 @@ fn measure_device(device: &Device, out: &mut DeviceStreams) -> Result<(), Measur
         bench.span(LEAST)?;
     }
     let pace = bench.pace()?;
-    out.lengths =
-        LENGTHS_NS.iter().map(|ns| Length { wanted_ns: *ns, ..Default::default() }).collect();
+    let mut out = DeviceStreams {
+        name: device.facts.name.clone(),
+        driver: device.facts.driver.clone(),
+        lengths: LENGTHS_NS.map(|wanted_ns| Length { wanted_ns, ..Default::default() }).to_vec(),
+        costs: Vec::new(),
+    };
     // The lengths take turns, so that a change of the clock's rate affects all of them.
     for _ in 0..ROUNDS {
         for length in &mut out.lengths {
@@ -202,5 +182,5 @@ fn measure_device(device: &Device, out: &mut DeviceStreams) -> Result<(), Measur
             timed_stream_ns: each(all_done),
         });
     }
-    Ok(())
+    Ok(out)
 }

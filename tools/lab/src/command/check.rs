@@ -3,8 +3,8 @@
 
 use anyhow::{Context, Result};
 use clscope_lab::check;
-use clscope_lab::output::files;
-use clscope_microbench::cl::{OpenCl, choose, list};
+use clscope_microbench::cl::choose;
+use clscope_microbench::files::{make, whole};
 use clscope_models::kept;
 use clscope_screen::measuring::Progress;
 use clscope_screen::output::say;
@@ -28,22 +28,21 @@ pub struct CheckArgs {
 /// # Errors
 /// Where no device can be opened, nothing is kept of it, or a file cannot be written.
 pub fn run(args: &CheckArgs) -> Result<ExitCode> {
-    let opencl = OpenCl::open(None)?;
-    let all = list(&opencl).context("cannot list OpenCL devices; `clscope doctor` looks closer")?;
+    let all = super::devices(None)?;
     let device = choose(&all, args.device.as_deref())?;
     let kept = places::path(&device.facts.name, &device.facts.platform);
     let path = kept.filter(|path| path.exists());
     let path = path.context("no parameters of it are kept: `clscope bench model` measures them")?;
     let parameters = kept::read(&path)?;
     if let Some(folder) = &args.output {
-        files::make(folder)?;
+        make(folder)?;
     }
     let mut progress = Progress::new()?;
     let rows = check::check(device, &parameters, places::cache("bench"), &mut progress)
         .context("cannot use the device")?;
     progress.bar.finish_and_clear();
     if let Some(folder) = &args.output {
-        files::checked(&rows, folder)?;
+        whole(&folder.join("check.csv"), |out| check::write_csv(&rows, out))?;
     }
     match check::Summary::of_rows(&rows) {
         Some(s) => say(format_args!(

@@ -14,7 +14,8 @@ use clscope_lab::sweep::{Axes, Axis, Sizes};
 use clscope_lab::text::results;
 use clscope_lab::virus;
 use clscope_microbench::bench::Settings;
-use clscope_microbench::cl::{OpenCl, choose, list as devices};
+use clscope_microbench::cl::{Device, OpenCl, choose, list};
+use clscope_microbench::files::make;
 use clscope_microbench::power::Metering;
 use clscope_microbench::results::{Results, Status};
 use clscope_screen::args::{MeteringArgs, TableFormat};
@@ -203,8 +204,11 @@ fn counted<'r>(results: impl IntoIterator<Item = &'r Results>) {
     }
 }
 
-/// Timed launches of a case.
-const REPEAT: usize = 10;
+/// The devices of the system's OpenCL library, or of another.
+fn devices(opencl: Option<&str>) -> Result<Vec<Device>> {
+    let opencl = OpenCl::open(opencl)?;
+    list(&opencl).context("cannot list OpenCL devices; `clscope doctor` looks closer")
+}
 
 /// What the options say of launches, windows and checks.
 fn settings(args: &Args) -> Settings {
@@ -216,7 +220,7 @@ fn settings(args: &Args) -> Settings {
         warm_up: args.warm_up.map(|n| n as usize),
         window_ns: args.window.map(|s| (s * 1e9) as u64),
         power: args.sensors == Sensors::Always,
-        repeat: args.repeat.unwrap_or(REPEAT).max(1),
+        repeat: args.repeat,
         counters: args.counters,
         cache: places::cache("bench"),
         ..Settings::default()
@@ -276,9 +280,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         bail!("there is no suite {unknown}; the suites are {}; by itself virus", names.join(", "));
     }
     several(args)?;
-    let opencl = OpenCl::open(args.opencl.as_deref())?;
-    let all =
-        devices(&opencl).context("cannot list OpenCL devices; `clscope doctor` looks closer")?;
+    let all = devices(args.opencl.as_deref())?;
     let device = choose(&all, args.device.as_deref())?;
     let settings = settings(args);
     let choice = Choice {
@@ -310,7 +312,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         );
     }
     if let Some(directory) = &args.output {
-        files::make(directory)?;
+        make(directory)?;
     }
     // Before the message that measuring begins: what is measured is kept from then on.
     let mut progress = Progress::new()?;

@@ -1,12 +1,12 @@
 //! `clscope-lab --reproduce`: experiments of the reference documents. Owns what is said and the
 //! exit code; refuses to order and to measure them: [`clscope_lab::reproduce`] does.
 
-use super::{Args, counted, metering, settings};
+use super::{Args, counted, devices, metering, settings};
 use anyhow::{Context, Result, bail};
-use clscope_lab::output::files;
 use clscope_lab::reproduce::{self, News, State, Wanted};
 use clscope_lab::text::experiments;
-use clscope_microbench::cl::{OpenCl, choose, list as devices};
+use clscope_microbench::cl::choose;
+use clscope_microbench::files::make;
 use clscope_screen::measuring::Progress;
 use clscope_screen::output::{prose, say, show, show_json};
 use std::io::Write;
@@ -34,13 +34,12 @@ pub fn run(args: &Args, names: &[String]) -> Result<ExitCode> {
         args.with.as_ref().map(|given| reproduce::with(&experiments, &given.0)).transpose()?;
     let is_needed = reproduce::needs_device(&experiments);
     let all = match is_needed {
-        true => devices(&OpenCl::open(args.opencl.as_deref())?)
-            .context("cannot list OpenCL devices; `clscope doctor` looks closer")?,
+        true => devices(args.opencl.as_deref())?,
         false => Vec::new(),
     };
     let device = is_needed.then(|| choose(&all, args.device.as_deref())).transpose()?;
     if let Some(directory) = &args.output {
-        files::make(directory)?;
+        make(directory)?;
     }
     let mut progress = Progress::new()?;
     let begin = Instant::now();

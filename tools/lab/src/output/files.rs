@@ -1,14 +1,14 @@
 //! The files of a run: JSON, CSV, plots and the page that holds them, each whole or not at all.
 //! Owns their names; refuses to compute figures.
 
-use crate::check;
 use crate::output::csv::write_csv;
 use crate::output::plot::{self, Plot, PlotError, page, plots};
 #[cfg(feature = "png")]
 use crate::output::png::{PngError, Renderer};
 use crate::reproduce::{self, Report, Reported};
-use clscope_microbench::files::{self, json, whole};
+use clscope_microbench::files::{json, make, whole};
 use clscope_microbench::results::Results;
+use clscope_models::kept::FileError;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 pub enum WriteError {
     /// A file or a directory cannot be written.
     #[error(transparent)]
-    File(#[from] files::WriteError),
+    File(#[from] FileError),
     /// A plot cannot be drawn.
     #[error(transparent)]
     Plot(#[from] PlotError),
@@ -67,14 +67,6 @@ fn results_with(
     Ok(whole(&directory.join("index.html"), |out| out.write_all(page.as_bytes()))?)
 }
 
-/// Makes the directory that files go into.
-///
-/// # Errors
-/// If it cannot be made.
-pub fn make(directory: &Path) -> Result<(), WriteError> {
-    Ok(files::make(directory)?)
-}
-
 /// Where the files of an experiment are: in a folder of its own, unless it is the only one.
 fn folder(directory: &Path, name: &str, alone: bool) -> PathBuf {
     if alone { directory.to_owned() } else { directory.join(name.replace('/', "-")) }
@@ -114,12 +106,4 @@ pub fn reported(of: &Reported, directory: &Path, alone: bool) -> Result<(), Writ
     };
     let page = plot::index(of, link);
     Ok(whole(&directory.join("index.html"), |out| out.write_all(page.as_bytes()))?)
-}
-
-/// Writes what the parameters predict of further kernels.
-///
-/// # Errors
-/// Where the file cannot be written.
-pub fn checked(rows: &[check::Row], directory: &Path) -> Result<(), WriteError> {
-    Ok(whole(&directory.join("check.csv"), |out| check::write_csv(rows, out))?)
 }

@@ -95,25 +95,19 @@ impl Part {
                 .collect();
             out += &format!(" {} --sweep {}", cases.join(" "), axes.join(","));
         }
-        let usual = Settings::default();
-        if let Some(turns) = settings.iterations {
-            out += &format!(" --iterations {turns}");
+        let seconds = settings.window_ns.map(|ns| ns as f64 / 1e9);
+        let given = [
+            ("--iterations", settings.iterations.map(|n| n.to_string())),
+            ("--warm-up", settings.warm_up.map(|n| n.to_string())),
+            ("--window", seconds.map(|s| s.to_string())),
+            ("--repeat", settings.repeat.map(|n| n.to_string())),
+            ("--sensors", settings.power.then(|| "always".to_owned())),
+        ];
+        for (option, value) in given {
+            out.extend(value.map(|value| format!(" {option} {value}")));
         }
-        if let Some(launches) = settings.warm_up {
-            out += &format!(" --warm-up {launches}");
-        }
-        if let Some(ns) = settings.window_ns {
-            out += &format!(" --window {}", ns as f64 / 1e9);
-        }
-        if settings.repeat != usual.repeat {
-            out += &format!(" --repeat {}", settings.repeat);
-        }
-        for (given, option) in
-            [(settings.power, " --sensors always"), (settings.counters, " --counters")]
-        {
-            if given {
-                out += option;
-            }
+        if settings.counters {
+            out += " --counters";
         }
         out
     }

@@ -111,8 +111,11 @@ const GPUS: [Workload; 5] = [
     gpu(434.0, 24.0, 0.0277, 0.25, 0.5),
     gpu(513.0, 18.0, 0.0599, 1.0, 1.0),
     gpu(301.0, 9.0, 0.1338, 4.0, 4.0),
-    gpu(368.0, 6.0, 0.0814, 4.0, 4.0),
+    MAXWELL,
 ];
+
+/// The last of them.
+pub(crate) const MAXWELL: Workload = gpu(368.0, 6.0, 0.0814, 4.0, 4.0);
 
 const fn gpu(memory: f64, add: f64, accesses: f64, additions: f64, issue: f64) -> Workload {
     Workload {

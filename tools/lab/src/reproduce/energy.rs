@@ -59,10 +59,6 @@ struct Fitted {
 const APPLICATION: &str = "classes/application";
 const DIRECTIONS: [&str; 2] = ["to_device", "to_host"];
 
-fn value(case: &CaseResult, figure: &str) -> Option<f64> {
-    Some(case.figure(figure)?.estimate.value)
-}
-
 /// How many statements of each kind a launch of a case executes; `None` where it is none of this.
 fn statements(case: &CaseResult) -> Option<Vec<f64>> {
     let timing = case.timing.as_ref()?;
@@ -105,7 +101,7 @@ impl Energy {
             }
             Self::Measured => {
                 let case = application(seen)?;
-                case.figure("power").map(|f| f.estimate).ok_or_else(|| seen.lacks("power"))
+                case.estimate("power").ok_or_else(|| seen.lacks("power"))
             }
             Self::Part(part) => watts(seen, part),
             Self::Above => Ok(watts(seen, Part::Gpu)?.plus(watts(seen, Part::Transfer)?)),
@@ -132,11 +128,11 @@ fn application<'r>(seen: &Seen<'r>) -> Result<&'r CaseResult, String> {
 fn fitted(seen: &Seen<'_>) -> Result<Fitted, String> {
     let floor = floor(seen)?.value;
     let observation = |case: &CaseResult| {
-        let seconds = value(case, "steady_time")? * 1e-9;
+        let seconds = case.value("steady_time")? * 1e-9;
         Some(Observation {
             group: case.id.clone(),
             amounts: statements(case)?,
-            joules: ((value(case, "power")? - floor) * seconds).max(0.0),
+            joules: ((case.value("power")? - floor) * seconds).max(0.0),
             floor_joules: floor * seconds,
         })
     };
@@ -153,7 +149,7 @@ fn fitted(seen: &Seen<'_>) -> Result<Fitted, String> {
 /// Watts of a part of the application: its joules over the measured time of a turn.
 fn watts(seen: &Seen<'_>, part: Part) -> Result<Interval, String> {
     let case = application(seen)?;
-    let seconds = value(case, "steady_time").ok_or_else(|| seen.lacks("power"))? * 1e-9;
+    let seconds = case.value("steady_time").ok_or_else(|| seen.lacks("power"))? * 1e-9;
     match part {
         Part::Cpu => floor(seen),
         Part::Gpu | Part::Kind(_) => {
@@ -190,10 +186,7 @@ fn link(seen: &Seen<'_>, direction: &str) -> Result<Link, String> {
     let begin = format!("transfer/pageable/{direction}/");
     let ours =
         seen.cases().filter(|c| c.swept.as_ref().is_some_and(|s| s.case.starts_with(&begin)));
-    let point = |case: &CaseResult| {
-        let at = case.swept.iter().flat_map(|s| &s.at).find(|c| c.axis == Axis::Size)?;
-        Some((at.value.as_f64()?, value(case, "time")?))
-    };
+    let point = |case: &CaseResult| Some((case.place(Axis::Size)?.as_f64()?, case.value("time")?));
     let points: Vec<(f64, f64)> = ours.filter_map(point).collect();
     let (segments, misfit) =
         hockney::fit(&points).ok_or("transfers of too few sizes were timed")?;

@@ -19,6 +19,8 @@ mod session;
 pub use captions::{Caption, Standing, captions};
 pub use command::Ran;
 pub use computed::Computed;
+#[cfg(test)]
+pub(crate) use computed::MAXWELL;
 pub use energy::{Energy, Part as EnergyPart};
 pub use formula::{Formula, formula};
 pub use measure::{cases, settings};

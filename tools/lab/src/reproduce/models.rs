@@ -84,8 +84,7 @@ impl Fitted {
             let all = results.iter().flat_map(|r| &r.cases);
             all.filter(|c| c.suite == "latency" && c.status == Status::Measured)
         };
-        let clocks: Vec<f64> =
-            cases().filter_map(|c| Some(c.figure("clock")?.estimate.value)).collect();
+        let clocks: Vec<f64> = cases().filter_map(|c| c.value("clock")).collect();
         let (mhz, clock) = match (stats::median(&clocks), device.max_clock_mhz) {
             (Some(mhz), _) => (Some(mhz), format!("clock {mhz:.0} MHz, observed")),
             (None, Some(mhz)) => (Some(f64::from(mhz)), format!("clock {mhz} MHz, stated")),
@@ -97,13 +96,11 @@ impl Fitted {
         let (lanes, units) = (lanes(device) as f64, f64::from(device.compute_units.max(1)));
         let seen: Vec<Seen<'_>> = cases()
             .filter_map(|case| {
-                let value = |name: &str| Some(case.figure(name)?.estimate.value);
-                let at = case.swept.iter().flat_map(|s| &s.at).find(|c| c.axis == Axis::Alpha);
-                let alpha = at.and_then(|c| c.value.as_f64());
-                let measured = value("throughput")? / (lanes * units * cycles);
-                let n = value("items_per_unit")? / lanes;
+                let alpha = case.place(Axis::Alpha).and_then(|at| at.as_f64());
+                let measured = case.value("throughput")? / (lanes * units * cycles);
+                let n = case.value("items_per_unit")? / lanes;
                 let point = Point { n, alpha: alpha.unwrap_or(0.0), measured };
-                Some(Seen { case, alpha, point, latency: value("latency")? * cycles })
+                Some(Seen { case, alpha, point, latency: case.value("latency")? * cycles })
             })
             .collect();
         let chains = |begin: &str| {

@@ -412,17 +412,12 @@ pub fn together(report: &Report, results: &[&Results]) -> Option<Results> {
             .filter_map(|p| Some(format!("{} ({})", with_unit(p.value?, number.unit), p.device)))
             .collect();
         let printed = if printed.is_empty() { "no number".to_owned() } else { printed.join(", ") };
-        Finding {
-            name: format!("reproduce/{}/{}", report.name, n + 1),
-            text: format!("{}, {}: here {here}; the document: {printed}", report.name, number.what),
-            figures: number
-                .here
-                .iter()
-                .map(|e| Figure::new(number.what, number.unit, *e))
-                .collect(),
-            confidence: None,
-            method: "beside the document",
-        }
+        Finding::new(
+            format!("reproduce/{}/{}", report.name, n + 1),
+            format!("{}, {}: here {here}; the document: {printed}", report.name, number.what),
+            number.here.iter().map(|e| Figure::new(number.what, number.unit, *e)).collect(),
+            "beside the document",
+        )
     }));
     Some(out)
 }

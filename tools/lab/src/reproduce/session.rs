@@ -309,39 +309,34 @@ pub fn measure(
         experiments: Vec::new(),
         interrupted: false,
     };
-    for number in 0..experiments.len() {
-        if watch.stop() {
-            out.interrupted = true;
-            break;
-        }
-        let report = session.experiment(experiments[number], &experiments[number..], end, watch)?;
-        if number == 0 {
-            let first = session.known.iter().map(|known| &known.results).collect();
-            (session.tell)(News::First(first))?;
-        }
-        (session.tell)(News::Report(&report, out.device.as_ref()))?;
-        out.experiments.push(report);
-        out.interrupted |= watch.stop();
-        session.written(&out)?;
-    }
+    let mut left: Vec<usize> = (0..experiments.len()).collect();
     // What the others left of the time goes to those that were cut short, once.
-    let short: Vec<usize> = (0..out.experiments.len())
-        .filter(|n| out.experiments[*n].state == State::CutShort)
-        .collect();
-    session.forget();
-    let again: Vec<&'static Experiment> = short.iter().map(|n| experiments[*n]).collect();
-    for (done, number) in short.iter().copied().enumerate() {
-        let over = end.is_none_or(|end| Instant::now() >= end);
-        if alone || over || out.interrupted {
-            break;
+    for again in [false, true] {
+        for (done, number) in left.iter().copied().enumerate() {
+            out.interrupted |= watch.stop();
+            let over = end.is_none_or(|end| Instant::now() >= end);
+            if out.interrupted || again && (alone || over) {
+                break;
+            }
+            let rest: Vec<_> = left[done..].iter().map(|n| experiments[*n]).collect();
+            let report = session.experiment(rest[0], &rest, end, watch)?;
+            if !again && number == 0 {
+                let first = session.known.iter().map(|known| &known.results).collect();
+                (session.tell)(News::First(first))?;
+            }
+            if !again || report.state != State::CutShort {
+                (session.tell)(News::Report(&report, out.device.as_ref()))?;
+            }
+            match out.experiments.get_mut(number) {
+                Some(before) => *before = report,
+                None => out.experiments.push(report),
+            }
+            out.interrupted |= watch.stop();
+            session.written(&out)?;
         }
-        let report = session.experiment(again[done], &again[done..], end, watch)?;
-        out.interrupted |= watch.stop();
-        if report.state != State::CutShort {
-            (session.tell)(News::Report(&report, out.device.as_ref()))?;
-        }
-        out.experiments[number] = report;
-        session.written(&out)?;
+        let is_short = |n: &usize| out.experiments[*n].state == State::CutShort;
+        left = (0..out.experiments.len()).filter(is_short).collect();
+        session.forget();
     }
     Ok(out)
 }

@@ -7,14 +7,13 @@ use super::{Case, Gave, Swept};
 use crate::sweep::{Axis, Value};
 use clscope_microbench::bench::{Bench, CaseError, Measured, Settings};
 use clscope_microbench::cl::{DeviceFacts, DeviceKind};
-use clscope_microbench::job::{Arg, Fill, Job, Need, Trips};
+use clscope_microbench::job::{Arg, Fill, Job, Need, Trips, words};
 use clscope_microbench::results::{Figure, Point, Series};
 use clscope_microbench::source::Source;
 use clscope_microbench::stats::{self, Interval};
 use clscope_microbench::suite::latency::{scattered, table_words};
 use clscope_microbench::suite::residency::Level;
 use serde_json::json;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// Accesses of a turn; one of them is timed.
@@ -103,12 +102,10 @@ impl Variant {
             ..Job::new(Source::Clock, "accesses", (groups, self.level.group), move |outcome| {
                 let long = outcome.geometry.trips > 64;
                 let some = if long { 4 } else { 512 }.min(outcome.geometry.items());
-                let words = outcome.read(0, 0, 4 * some)?;
-                let wrong = words.chunks_exact(4).zip(0u32..).find(|(word, i)| {
-                    let got = (*word).try_into().map_or(0, u32::from_ne_bytes);
-                    got != expected(*i, outcome.geometry.trips)
-                });
-                Ok(wrong.map(|(_, i)| format!("work-item {i} ended at another word than the host")))
+                let words = outcome.words(0, 0, some)?.into_iter().zip(0u32..);
+                let wrong = words.filter(|(got, i)| *got != expected(*i, outcome.geometry.trips));
+                let told = |i| format!("work-item {i} ended at another word than the host");
+                Ok(wrong.map(|(_, i)| told(i)).next())
             })
         }
     }
@@ -150,9 +147,7 @@ impl Variant {
             for (n, out) in taken.iter_mut().enumerate() {
                 let mut bytes = vec![0; 4 * kept];
                 bench.session.read(&buffers[2 + n], 0, &mut bytes)?;
-                let words = bytes.chunks_exact(4);
-                let word = |c: &[u8]| Some(f64::from(u32::from_ne_bytes(c.try_into().ok()?)));
-                out.push(words.filter_map(word).collect::<Vec<f64>>());
+                out.push(words(&bytes).into_iter().map(f64::from).collect::<Vec<f64>>());
             }
         }
         let [taken, empty] = taken;
@@ -188,7 +183,7 @@ impl Swept for Variant {
     }
 
     fn at(&self, axis: Axis, value: Value) -> Result<Rc<dyn Swept>, String> {
-        let items = super::number(axis, value, super::MOST_ITEMS)?;
+        let items = super::count(axis, value)?;
         Ok(Rc::new(Variant { level: Level::occupied(items, self.max_group)?, ..*self }))
     }
 
@@ -219,7 +214,7 @@ impl Swept for Variant {
             let reason = format!(
                 "accesses take too few cycles beside reading the clock, {cost:.0}: they cannot be told from it"
             );
-            return Err(CaseError::NotAvailable { reason, log: None });
+            return Err(CaseError::lacks(reason));
         }
         let mut figures = Vec::new();
         for (share, name) in PERCENTILES {
@@ -268,7 +263,7 @@ pub(super) fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
     for (name, items) in [("alone", lane), ("loaded", (32 * lane).min(max_group))] {
         let Ok(level) = Level::occupied(items, max_group) else { continue };
         let variant = Rc::new(Variant { level, table_words, max_group });
-        let parameters = BTreeMap::from([("occupancy", json!(items))]);
+        let parameters = [("occupancy", json!(items))];
         let id = format!("{}/access/{name}", SUITE.name);
         cases.push(Case::with_axes(id, SUITE.name, variant).with(parameters));
     }

@@ -8,14 +8,13 @@ use crate::sweep::{Axis, Value};
 use clscope_clock::monotonic_raw;
 use clscope_microbench::bench::{Bench, CaseError, Settings};
 use clscope_microbench::cl::{Buffer, DeviceFacts, DeviceKind};
-use clscope_microbench::job::{Arg, Geometry};
+use clscope_microbench::job::{Arg, Geometry, words};
 use clscope_microbench::power::Window;
 use clscope_microbench::results::{CaseResult, Figure, Finding, Point, Series, Timing};
 use clscope_microbench::source::Source;
 use clscope_microbench::stats::{self, Interval};
 use clscope_microbench::suite::residency::{Level, fits};
 use serde_json::json;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// The suite.
@@ -105,8 +104,7 @@ fn rate(bench: &mut Bench<'_>, defines: &[String]) -> Result<Interval, CaseError
         bench.clock_rate = Some((defines.to_vec(), rate));
         return Ok(rate);
     }
-    let reason = "the clock inside kernels did not advance".to_owned();
-    Err(CaseError::NotAvailable { reason, log: None })
+    Err(CaseError::lacks("the clock inside kernels did not advance"))
 }
 
 /// A launch of groups that say when they ran.
@@ -149,7 +147,7 @@ fn launch(
 ) -> Result<Ran, CaseError> {
     if groups > MOST_GROUPS {
         let reason = format!("{groups} groups: times of {MOST_GROUPS} are kept");
-        return Err(CaseError::NotAvailable { reason, log: None });
+        return Err(CaseError::lacks(reason));
     }
     let rate = rate(bench, defines)?;
     let (lanes, whole) = lanes(bench, group);
@@ -184,7 +182,7 @@ fn launch(
         lanes,
         span: Window::opens(),
     };
-    for n in 0..bench.settings.repeat.max(1).saturating_add(warm_up) {
+    for n in 0..bench.settings.repeat().saturating_add(warm_up) {
         bench.session.finish()?;
         let begun = monotonic_raw().0;
         let event = once(bench, geometry)?;
@@ -218,11 +216,8 @@ fn launch(
 fn roots(bench: &Bench<'_>, out: &Buffer, items: usize) -> Result<(), CaseError> {
     let mut bytes = vec![0; 4 * items.min(512)];
     bench.session.read(out, 0, &mut bytes)?;
-    let wrong = bytes.chunks_exact(4).position(|c| {
-        let x = c.try_into().map_or(f32::NAN, f32::from_ne_bytes);
-        x.is_nan() || (x - 1.0).abs() >= 1e-3
-    });
-    match wrong {
+    let is_wrong = |x: f32| x.is_nan() || (x - 1.0).abs() >= 1e-3;
+    match words(&bytes).into_iter().position(|word| is_wrong(f32::from_bits(word))) {
         Some(i) => Err(CaseError::Wrong(format!("the roots of work-item {i} do not end at 1"))),
         None => Ok(()),
     }
@@ -329,10 +324,7 @@ impl Swept for OverTime {
     }
 
     fn at(&self, axis: Axis, value: Value) -> Result<Rc<dyn Swept>, String> {
-        let group = super::number(axis, value, super::MOST_ITEMS)?;
-        if group == 0 {
-            return Err(super::no_value(axis, "1 or more"));
-        }
+        let group = super::count(axis, value)?;
         Ok(Rc::new(OverTime { level: Level { group, ..self.level }, ..*self }))
     }
 
@@ -363,10 +355,7 @@ impl Swept for Timers {
     }
 
     fn at(&self, axis: Axis, value: Value) -> Result<Rc<dyn Swept>, String> {
-        let number = super::number(axis, value, super::MOST_ITEMS)?;
-        if number == 0 {
-            return Err(super::no_value(axis, "1 or more"));
-        }
+        let number = super::count(axis, value)?;
         Ok(Rc::new(match axis {
             Axis::Blocks => Timers { groups: number, ..*self },
             _ => Timers { group: number, ..*self },
@@ -404,13 +393,13 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
     let level = Level { group, fill_units: true, share: 1, exactly: false };
     let mut cases = Vec::new();
     for (rounds, name) in [(1, "once"), (8, "rounds")] {
-        let parameters = BTreeMap::from([("rounds", json!(rounds)), ("group_size", json!(group))]);
+        let parameters = [("rounds", json!(rounds)), ("group_size", json!(group))];
         let id = format!("{}/groups/{name}", SUITE.name);
         let variant = Rc::new(OverTime { level, rounds });
         cases.push(Case::with_axes(id, SUITE.name, variant).with(parameters));
     }
     let (groups, group) = super::geometry(device, settings);
-    let parameters = BTreeMap::from([("groups", json!(groups)), ("group_size", json!(group))]);
+    let parameters = [("groups", json!(groups)), ("group_size", json!(group))];
     let timers = Rc::new(Timers { groups, group });
     cases.push(
         Case::with_axes(format!("{}/timers", SUITE.name), SUITE.name, timers).with(parameters),
@@ -432,13 +421,12 @@ fn conclude(_: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
         shown(&kernel),
         shown(&host)
     );
-    vec![Finding {
-        name: format!("{}/apart", SUITE.name),
+    vec![Finding::new(
+        format!("{}/apart", SUITE.name),
         text,
-        figures: vec![kernel, host],
-        confidence: None,
-        method: "quotient of means",
-    }]
+        vec![kernel, host],
+        "quotient of means",
+    )]
 }
 
 #[cfg(test)]

@@ -6,10 +6,9 @@ use super::{Case, Gave, Swept};
 use crate::sweep::{Axis, Value};
 use clscope_microbench::bench::{Bench, CaseError, Settings};
 use clscope_microbench::cl::ClError;
-use clscope_microbench::job::{Arg, Job, Need, Outcome, Scalar, Trips};
+use clscope_microbench::job::{Arg, Job, Need, Outcome, Scalar, Trips, is_right};
 use clscope_microbench::source::Source;
 use serde_json::json;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// Numbers of couples of a product and a sum in a turn, as the document has them.
@@ -94,7 +93,7 @@ impl Variant {
                 (scalar, width, reference(scalar, from, steps), tolerance)
             }
         };
-        let right = |got: f64| got == want || (got - want).abs() <= tolerance * want.abs();
+        let right = |got: f64| is_right(got, want, tolerance);
         let wrong = super::structure::first_wrong(outcome, scalar, width, right)?;
         Ok(wrong.map(|(e, got)| {
             format!("element {e} is {got} where the host gets {want} after {trips} turns")
@@ -151,16 +150,13 @@ impl Swept for Variant {
     fn at(&self, axis: Axis, value: Value) -> Result<Rc<dyn Swept>, String> {
         let mut at = *self;
         match (axis, &mut at.question) {
-            (Axis::Blocks, _) => at.groups = super::number(axis, value, super::MOST_ITEMS)?,
-            (Axis::Tpb, _) => at.group = super::number(axis, value, super::MOST_ITEMS)?,
+            (Axis::Blocks, _) => at.groups = super::count(axis, value)?,
+            (Axis::Tpb, _) => at.group = super::count(axis, value)?,
             (Axis::Width, Question::Couples(_, _, width)) => *width = super::width(axis, value)?,
             (Axis::Precision, Question::Couples(scalar, ..)) => {
                 *scalar = super::scalar(axis, value)?;
             }
             _ => return Err(super::no_value(axis, "none of its axes")),
-        }
-        if at.groups == 0 || at.group == 0 {
-            return Err(super::no_value(axis, "1 or more"));
         }
         Ok(Rc::new(at))
     }
@@ -183,7 +179,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::with_axes(format!("structure/{id}"), super::structure::SUITE.name, Rc::new(variant))
     };
     let couples = COUPLES.map(|n| {
-        let parameters = BTreeMap::from([("couples", json!(n))]);
+        let parameters = [("couples", json!(n))];
         case(format!("couples/{n}"), Question::Couples(Scalar::Int, n, 1)).with(parameters)
     });
     let conditions = [("one", false), ("both", true)]

@@ -9,9 +9,9 @@ pub mod power;
 pub mod structure;
 
 pub use clscope_microbench::suite::{
-    Case, Gave, MOST_ITEMS, Suite, Swept, classes, default_group, floor_case, floor_of, flop,
-    geometry, is_floor, lanes, latency, mixture, no_value, number, power_of_two, residency, scalar,
-    width,
+    Case, Gave, Suite, Swept, best, classes, count, default_group, floor_case, floor_of, flop,
+    geometry, is_floor, lanes, latency, mixture, no_value, number, points, power_of_two, residency,
+    scalar, width,
 };
 
 use clscope_microbench::suite::{blend, ceilings, levels, memory, transfer};

@@ -12,7 +12,6 @@ use clscope_microbench::source::Source;
 use clscope_microbench::stats::Interval;
 use clscope_microbench::suite::residency::{Level, resident};
 use serde_json::json;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// The suite.
@@ -139,9 +138,9 @@ impl Variant {
         for n in 0..results {
             let some = 512.min(items);
             for from in [0, items - some] {
-                let bytes = outcome.read(arrays - results + n, 4 * from, 4 * some)?;
-                for (k, word) in bytes.chunks_exact(4).enumerate() {
-                    let got = f64::from(word.try_into().map_or(f32::NAN, f32::from_ne_bytes));
+                let words = outcome.words(arrays - results + n, 4 * from, some)?;
+                for (k, word) in words.into_iter().enumerate() {
+                    let got = f64::from(f32::from_bits(word));
                     let want = self.expected(n, (from + k) as u32);
                     let close = match self.what {
                         What::BlackScholes(_) => (got - want).abs() <= 1e-3 * (1.0 + want.abs()),
@@ -215,10 +214,7 @@ impl Swept for Variant {
     fn at(&self, axis: Axis, value: Value) -> Result<Rc<dyn Swept>, String> {
         let mut at = *self;
         if axis == Axis::Tpb {
-            at.group = super::number(axis, value, super::MOST_ITEMS)?;
-            if at.group == 0 {
-                return Err(super::no_value(axis, "1 or more"));
-            }
+            at.group = super::count(axis, value)?;
         } else {
             at.elements = super::power_of_two(axis, value, 1 << 31)? / 4;
             if at.elements < 1 << 10 {
@@ -234,7 +230,7 @@ impl Swept for Variant {
         if self.group > self.elements {
             let reason =
                 format!("an array of {} elements is no group of {}", self.elements, self.group);
-            return Err(CaseError::NotAvailable { reason, log: None });
+            return Err(CaseError::lacks(reason));
         }
         let (measured, groups) = level.first_that_fits(bench, 4, |bench, pad| {
             let groups = resident(bench, self.group, pad)?;
@@ -265,11 +261,8 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
     let group = super::default_group(device, settings);
     let case = |(what, name): (What, &str)| {
         let variant = Variant { what, elements, group };
-        let parameters = BTreeMap::from([
-            ("kernel", json!(name)),
-            ("bytes", json!(4 * elements)),
-            ("group_size", json!(group)),
-        ]);
+        let parameters =
+            [("kernel", json!(name)), ("bytes", json!(4 * elements)), ("group_size", json!(group))];
         let id = format!("{}/{name}", SUITE.name);
         Case::with_axes(id, SUITE.name, Rc::new(variant)).with(parameters)
     };
@@ -280,7 +273,7 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
 fn conclude(_: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
     let of = |name: &str| {
         let case = results.iter().find(|r| r.parameter("kernel") == Some(name))?;
-        Some(case.figure("throughput")?.estimate)
+        Some(case.estimate("throughput")?)
     };
     let pairs = [
         ("permute", "permute/identity", "permute/random", "a permutation that scatters"),
@@ -289,13 +282,12 @@ fn conclude(_: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
     ];
     let finding = |(name, fast, slow, what): (&str, &str, &str, &str)| {
         let ratio = of(fast)?.over(of(slow)?);
-        Some(Finding {
-            name: format!("{}/{name}", SUITE.name),
-            text: format!("{what} takes {:.2} times as long (+-{:.2})", ratio.value, ratio.half()),
-            figures: vec![Figure::new("ratio", "", ratio)],
-            confidence: None,
-            method: "quotient of means",
-        })
+        Some(Finding::new(
+            format!("{}/{name}", SUITE.name),
+            format!("{what} takes {:.2} times as long (+-{:.2})", ratio.value, ratio.half()),
+            vec![Figure::new("ratio", "", ratio)],
+            "quotient of means",
+        ))
     };
     pairs.into_iter().filter_map(finding).collect()
 }

@@ -2,7 +2,7 @@
 //! widths and spans many updates of the sensor (Duarte 2018, algorithm 8). Owns the choice of
 //! variants; the kernel, its check and its count are those of the FLOP suite.
 
-use super::{Case, Gave, Suite, geometry};
+use super::{Case, Gave, Suite, best, geometry};
 use clscope_microbench::bench::{Bench, CaseError, Settings};
 use clscope_microbench::cl::DeviceFacts;
 use clscope_microbench::idle;
@@ -10,7 +10,6 @@ use clscope_microbench::job::Scalar;
 use clscope_microbench::results::{CaseResult, Finding};
 use clscope_microbench::suite::flop::{Launched, Op, Shape, Variant};
 use serde_json::json;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// The suite.
@@ -38,11 +37,11 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
                     continue;
                 }
                 let variant = Variant { shape: Shape::Private, scalar, op, width };
-                let parameters = BTreeMap::from([
+                let parameters = [
                     ("type", json!(scalar.name())),
                     ("operation", json!(op.name())),
                     ("width", json!(width)),
-                ]);
+                ];
                 let launched = Launched { variant, groups, group, power: true };
                 let id = variant.id().replacen("flop/private", SUITE.name, 1);
                 cases.push(Case::with_axes(id, SUITE.name, Rc::new(launched)).with(parameters));
@@ -64,23 +63,16 @@ fn after_load(settings: &Settings) -> Case {
         (_, true) => (10.0, 60.0),
         _ => (3.0, 24.0),
     };
+    let parameters = [("load_s", json!(load_s)), ("watch_s", json!(watch_s))];
     let run = move |bench: &mut Bench<'_>| {
         if !bench.metered {
-            let reason = "no power was read: no sensor sees the device".to_owned();
-            return Err(CaseError::NotAvailable { reason, log: None });
+            return Err(CaseError::lacks("no power was read: no sensor sees the device"));
         }
         idle::load(bench, load_s)?;
         Ok(Gave { after: idle::pieces(bench, watch_s)?, ..Gave::default() })
     };
-    Case {
-        id: format!("{}/after_load", SUITE.name),
-        suite: SUITE.name,
-        parameters: BTreeMap::from([("load_s", json!(load_s)), ("watch_s", json!(watch_s))]),
-        run: Box::new(run),
-        swept: None,
-        place: None,
-        by_name: true,
-    }
+    let id = format!("{}/after_load", SUITE.name);
+    Case { by_name: true, ..Case::new(id, SUITE.name, run).with(parameters) }
 }
 
 /// The most efficient width of each type.
@@ -88,10 +80,7 @@ fn conclude(_: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for scalar in Scalar::ALL {
         let ours = results.iter().filter(|r| r.parameter("type") == Some(scalar.name()));
-        let best = ours
-            .filter_map(|r| Some((r, r.figure("efficiency")?)))
-            .max_by(|a, b| a.1.estimate.value.total_cmp(&b.1.estimate.value));
-        if let Some((case, figure)) = best {
+        if let Some((case, figure)) = best(ours, "efficiency") {
             let text = format!(
                 "most efficient in {}: {} with {:.2} {}",
                 scalar.name(),
@@ -100,13 +89,12 @@ fn conclude(_: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
                 figure.unit
             );
             let figures = vec![figure.clone()];
-            findings.push(Finding {
-                name: format!("power/best/{}", scalar.name()),
+            findings.push(Finding::new(
+                format!("power/best/{}", scalar.name()),
                 text,
                 figures,
-                confidence: None,
-                method: "largest mean",
-            });
+                "largest mean",
+            ));
         }
     }
     findings

@@ -13,9 +13,9 @@ use clscope_microbench::job::{Arg, Check, Fill, Job, Need, Outcome, Scalar, Trip
 use clscope_microbench::results::{CaseResult, Figure, Finding};
 use clscope_microbench::source::Source;
 use clscope_microbench::stats::Interval;
+use clscope_microbench::suite::memory::filled;
 use findings::conclude;
 use serde_json::json;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// The suite.
@@ -77,13 +77,8 @@ impl Variant {
             }
             _ => some,
         };
-        let bytes = outcome.read(0, 0, 4 * length)?;
-        let word = |at: usize| {
-            bytes
-                .get(4 * at..4 * at + 4)
-                .and_then(|b| b.try_into().ok())
-                .map_or(0, u32::from_ne_bytes)
-        };
+        let words = outcome.words(0, 0, length)?;
+        let word = |at: usize| words.get(at).copied().unwrap_or(0);
         for i in 0..some {
             let (at, want) = match self.question {
                 Question::Steps if trips > 4096 => continue,
@@ -153,19 +148,7 @@ impl Variant {
             Question::Store => "store",
             Question::Load => {
                 // Every word leads to itself: the load is dependent and stays in the nearest cache.
-                let itself = vec![
-                    "-DSCALAR=uint".to_owned(),
-                    "-DWIDTH=1".to_owned(),
-                    "-DLOCAL_WORDS=64".to_owned(),
-                    "-DCONFLICT=1".to_owned(),
-                ];
-                fills.push(Fill::Kernel {
-                    source: Source::Memory,
-                    entry: "own",
-                    defines: itself,
-                    args: vec![Arg::Buffer(0)],
-                    items,
-                });
+                fills.push(filled("own", 0, items));
                 "load"
             }
             Question::AddOnes(gap, spread) => {
@@ -264,32 +247,26 @@ impl Swept for Variant {
     fn at(&self, axis: Axis, value: Value) -> Result<Rc<dyn Swept>, String> {
         let mut at = *self;
         match (axis, &mut at.question) {
-            (Axis::Blocks, _) => at.groups = super::number(axis, value, super::MOST_ITEMS)?,
-            (Axis::Tpb, _) => at.group = super::number(axis, value, super::MOST_ITEMS)?,
+            (Axis::Blocks, _) => at.groups = super::count(axis, value)?,
+            (Axis::Tpb, _) => at.group = super::count(axis, value)?,
             (Axis::Width, Question::Pairs(_, _, width, _)) => *width = super::width(axis, value)?,
             (Axis::Precision, Question::Pairs(scalar, ..)) => *scalar = super::scalar(axis, value)?,
             (_, Question::AddOnes(gap, spread)) => {
                 // With words between items, those of a neighbouring group fall between them only up
                 // to as many groups.
                 let most = if *gap > 0 && *gap < *spread { *spread } else { 1 << 12 };
+                super::count(axis, value)?;
                 at.groups = super::number(axis, value, most)?;
             }
             _ => return Err(super::no_value(axis, "none of its axes")),
-        }
-        if at.groups == 0 || at.group == 0 {
-            return Err(super::no_value(axis, "1 or more"));
         }
         Ok(Rc::new(at))
     }
 
     fn run(&self, bench: &mut Bench<'_>) -> Result<Gave, CaseError> {
-        run(bench, *self)
+        let measured = bench.measure(&self.job(&bench.settings), false)?;
+        Ok(each_statement(measured, self.statements()))
     }
-}
-
-fn run(bench: &mut Bench<'_>, variant: Variant) -> Result<Gave, CaseError> {
-    let measured = bench.measure(&variant.job(&bench.settings), false)?;
-    Ok(each_statement(measured, variant.statements()))
 }
 
 /// The time of a statement, of so many in a turn, and the private memory of an item.
@@ -298,7 +275,7 @@ pub(super) fn each_statement(measured: Measured, statements: f64) -> Gave {
     let each = timing.time_ns.mean.times(1.0 / (f64::from(geometry.trips) * statements));
     let mut figures = vec![Figure::new("time_per_statement", "ns", each)];
     if let Some(bytes) = timing.private_bytes {
-        figures.push(Figure::new("private_bytes", "B", Interval::symmetric(bytes as f64, 0.0)));
+        figures.push(Figure::known("private_bytes", "B", bytes as f64));
     }
     Gave::of_kernel(measured, figures)
 }
@@ -323,7 +300,7 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
     };
     let mut cases = Vec::new();
     let mut add = |sweep: &'static str, at: usize, label: String, variant: Variant| {
-        let parameters = BTreeMap::from([("sweep", json!(sweep)), ("at", json!(at))]);
+        let parameters = [("sweep", json!(sweep)), ("at", json!(at))];
         let id = format!("structure/{sweep}/{label}");
         cases.push(Case::with_axes(id, SUITE.name, Rc::new(variant)).with(parameters));
     };

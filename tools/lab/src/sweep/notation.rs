@@ -95,7 +95,7 @@ impl FromStr for Axes {
                     known.extend(values(*axis, part)?);
                 }
                 (None, _) => {
-                    let names: Vec<&str> = Axis::ALL.iter().map(|a| a.name()).collect();
+                    let names: Vec<&str> = Axis::all().map(Axis::name).collect();
                     return Err(NotationError(format!(
                         "`{}` is no axis; the axes are {}",
                         name.trim(),

@@ -82,7 +82,7 @@ fn every_case_can_be_swept_along_each_of_its_axes() {
             seen.insert(axis);
         }
     }
-    assert_eq!(seen.len(), Axis::ALL.len(), "no case has one of the axes: {seen:?}");
+    assert_eq!(seen.len(), Axis::all().len(), "no case has one of the axes: {seen:?}");
 }
 
 #[test]

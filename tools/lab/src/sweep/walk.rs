@@ -91,7 +91,7 @@ impl<'r> Walk<'r> {
             p.status == Status::Measured && other.is_none_or(|v| value_at(p, 1 - along) == Some(v))
         });
         let mut out: Vec<(f64, Interval)> = ours
-            .filter_map(|p| Some((value_at(p, along)?.as_f64()?, p.figure(figure)?.estimate)))
+            .filter_map(|p| Some((value_at(p, along)?.as_f64()?, p.estimate(figure)?)))
             .collect();
         out.sort_by(|a, b| a.0.total_cmp(&b.0));
         out
@@ -131,7 +131,7 @@ impl Peaks {
         let kind: String = walk.case.split_inclusive('/').take(2).collect();
         let (mut chain, mut additions): (Option<f64>, Option<f64>) = (None, None);
         for case in cases.filter(|c| c.status == Status::Measured && alpha_of(c).is_none()) {
-            let Some(of) = case.figure("throughput").map(|f| f.estimate.value) else { continue };
+            let Some(of) = case.value("throughput") else { continue };
             let most = |best: &mut Option<f64>| *best = Some(best.map_or(of, |b| b.max(of)));
             if case.id.starts_with(&kind) {
                 most(&mut chain);
@@ -141,7 +141,7 @@ impl Peaks {
             }
         }
         let swept = |times: &dyn Fn(f64) -> f64| {
-            let of = |p: &&CaseResult| Some((alpha_of(p)?, p.figure("throughput")?.estimate.value));
+            let of = |p: &&CaseResult| Some((alpha_of(p)?, p.value("throughput")?));
             let all = walk.points.iter().filter(|p| p.status == Status::Measured).filter_map(of);
             all.map(|(alpha, t)| t * times(alpha)).fold(0.0, f64::max)
         };
@@ -159,8 +159,7 @@ impl Peaks {
 }
 
 fn alpha_of(case: &CaseResult) -> Option<f64> {
-    let at = case.swept.iter().flat_map(|s| &s.at).find(|c| c.axis == Axis::Alpha)?;
-    at.value.as_f64()
+    case.place(Axis::Alpha)?.as_f64()
 }
 
 /// Work-items of a compute unit that hide latency at so many additions.
@@ -192,7 +191,7 @@ pub(crate) fn needed(walk: &Walk<'_>, peaks: Peaks) -> Vec<Need> {
         _ => return Vec::new(),
     };
     let items = |p: &CaseResult| {
-        let seen = p.figure("items_per_unit").map(|f| f.estimate.value);
+        let seen = p.value("items_per_unit");
         seen.or_else(|| value_at(p, 1 - alphas)?.as_f64())
     };
     let measured = || walk.points.iter().filter(|p| p.status == Status::Measured);
@@ -201,7 +200,7 @@ pub(crate) fn needed(walk: &Walk<'_>, peaks: Peaks) -> Vec<Need> {
     for value in walk.values(alphas) {
         let Some(alpha) = value.as_f64() else { continue };
         let enough = measured().filter(|p| value_at(p, alphas) == Some(value)).filter(|p| {
-            let throughput = p.figure("throughput").map_or(0.0, |f| f.estimate.value);
+            let throughput = p.value("throughput").unwrap_or(0.0);
             throughput >= ENOUGH * peaks.at(alpha)
         });
         let fewest = enough.filter_map(|p| items(p)).min_by(f64::total_cmp);
@@ -283,13 +282,12 @@ fn concluded(walk: &Walk<'_>, results: &Results) -> Option<Finding> {
         }
         Err(why) => (format!("none is seen: {why}"), Vec::new()),
     };
-    Some(Finding {
-        name: format!("sweep/{}/cusp", walk.case),
-        text: format!("{}: the cusp: {text}", walk.case),
+    Some(Finding::new(
+        format!("sweep/{}/cusp", walk.case),
+        format!("{}: the cusp: {text}", walk.case),
         figures,
-        confidence: None,
-        method: "smallest occupancy with 90 % of one of the peaks",
-    })
+        "smallest occupancy with 90 % of one of the peaks",
+    ))
 }
 
 /// Where the most telling figure of each sweep is best, and the period of one over all numbers of
@@ -311,9 +309,9 @@ pub(crate) fn conclude(results: &Results) -> Vec<Finding> {
             .flat_map(|s| &s.at)
             .map(|c| format!("{} {}", c.axis.name(), shown(&c.value)))
             .collect();
-        out.push(Finding {
-            name: format!("sweep/{}/best", walk.case),
-            text: format!(
+        out.push(Finding::new(
+            format!("sweep/{}/best", walk.case),
+            format!(
                 "{}: {} {figure} {:.4} {} at {}",
                 walk.case,
                 if less { "smallest" } else { "largest" },
@@ -321,10 +319,9 @@ pub(crate) fn conclude(results: &Results) -> Vec<Finding> {
                 of.unit,
                 place.join(", ")
             ),
-            figures: vec![of.clone()],
-            confidence: None,
-            method: if less { "smallest mean" } else { "largest mean" },
-        });
+            vec![of.clone()],
+            if less { "smallest mean" } else { "largest mean" },
+        ));
         out.extend(concluded(&walk, results));
         if walk.axes != [Axis::Blocks] {
             continue;
@@ -350,7 +347,7 @@ pub(crate) fn conclude(results: &Results) -> Vec<Finding> {
 mod tests {
     use super::super::{Coordinate, Place};
     use super::*;
-    use crate::golden::MAXWELL;
+    use crate::reproduce::MAXWELL;
     use clscope_models::latency::Workload;
     use serde_json::json;
     use std::collections::BTreeMap;
@@ -360,7 +357,7 @@ mod tests {
         let point = |alpha: usize, warps: usize| {
             let value = 1000.0 * of.throughput(warps as f64, alpha as f64);
             let at = |axis, value: usize| Coordinate { axis, value: json!(value) };
-            let throughput = Figure::new("throughput", "Gop/s", Interval::symmetric(value, 0.0));
+            let throughput = Figure::known("throughput", "Gop/s", value);
             CaseResult {
                 id: format!("{alpha} {warps}"),
                 suite: "latency",

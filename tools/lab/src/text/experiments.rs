@@ -52,7 +52,7 @@ pub fn list(out: &mut impl Write) -> io::Result<()> {
 }
 
 /// A number of a document as it is printed there; quotients of two with four digits.
-fn as_printed(x: f64) -> String {
+pub(crate) fn as_printed(x: f64) -> String {
     let text = x.to_string();
     if text.len() <= 8 { text } else { number(x) }
 }
@@ -70,13 +70,8 @@ fn their_numbers(printed: &[Printed]) -> String {
 }
 
 /// A place on the horizontal axis.
-fn place(x: f64) -> String {
+pub(crate) fn place(x: f64) -> String {
     if x.fract() == 0.0 && x.abs() < 1e15 { format!("{x:.0}") } else { number(x) }
-}
-
-/// Ours: a value, or the number of a reason below the table.
-fn here(of: &Number, shared: &[&str]) -> String {
-    of.in_words(shared, value)
 }
 
 fn value(of: &Number, reason: Option<&str>) -> String {
@@ -151,7 +146,7 @@ pub fn report(out: &mut impl Write, of: &Report, on: Option<&On>) -> io::Result<
         let mut rows: Vec<Vec<String>> = vec![head.chain(theirs).collect()];
         for of in &of.numbers {
             let printed = (!of.printed.is_empty()).then(|| their_numbers(&of.printed));
-            let begin = [of.what.to_owned(), of.unit.to_owned(), here(of, &shared)];
+            let begin = [of.what.to_owned(), of.unit.to_owned(), of.in_words(&shared, value)];
             rows.push(begin.into_iter().chain(printed).collect());
         }
         aligned(out, &rows)?;
@@ -199,14 +194,7 @@ pub fn summary(out: &mut impl Write, of: &Reported, took: Duration) -> io::Resul
         took.as_secs_f64(),
         of.device.as_ref().map_or_else(String::new, |device| format!(" on {}", device.name))
     )?;
-    for state in [
-        State::Measured,
-        State::Computed,
-        State::NotAvailable,
-        State::CutShort,
-        State::Failed,
-        State::NotReproducible,
-    ] {
+    for state in State::ALL {
         let names: Vec<&str> =
             of.experiments.iter().filter(|e| e.state == state).map(|e| e.name).collect();
         if !names.is_empty() {

@@ -14,7 +14,7 @@ use std::io::{self, Write};
 /// # Errors
 /// Where it cannot be written.
 pub fn kernels(out: &mut impl Write) -> io::Result<()> {
-    for source in Source::ALL {
+    for source in Source::all() {
         writeln!(out, "// ---- {}", source.name())?;
         out.write_all(source.text().as_bytes())?;
         writeln!(out)?;

@@ -73,8 +73,7 @@ fn walk(out: &mut impl Write, walk: &Walk<'_>) -> io::Result<()> {
         }
         aligned(out, &rows)?;
         for figure in &figures {
-            let values: Vec<f64> =
-                walk.points.iter().filter_map(|p| Some(p.figure(figure)?.estimate.value)).collect();
+            let values: Vec<f64> = walk.points.iter().filter_map(|p| p.value(figure)).collect();
             writeln!(out, "  {figure} {}", sparkline(&values))?;
         }
     } else {
@@ -137,7 +136,7 @@ fn place(case: &CaseResult) -> Option<(String, f64, &'static str)> {
             "time",
         )),
         "latency" if text("sweep").is_none() => {
-            let items = case.figure("items_per_unit")?.estimate.value;
+            let items = case.value("items_per_unit")?;
             let ilp = case.number("ilp")?;
             Some((format!("{}, {ilp} chains, over items", text("kind")?), items, "throughput"))
         }

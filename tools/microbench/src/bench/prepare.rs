@@ -70,7 +70,7 @@ impl Bench<'_> {
             if bytes as u64 > largest {
                 let reason =
                     format!("a buffer of {bytes} bytes is needed, the device allows {largest}");
-                return Err(CaseError::NotAvailable { reason, log: None });
+                return Err(CaseError::lacks(reason));
             }
             if self.pool.len() <= slot {
                 self.pool.resize(slot + 1, None);
@@ -103,8 +103,7 @@ impl Bench<'_> {
                 Arg::Image => match &self.image {
                     Some(image) => Argument::Image(image),
                     None => {
-                        let reason = "the device has no images".to_owned();
-                        return Err(CaseError::NotAvailable { reason, log: None });
+                        return Err(CaseError::lacks("the device has no images"));
                     }
                 },
             };

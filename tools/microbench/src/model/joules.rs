@@ -28,7 +28,7 @@ pub(super) fn watts_of_links(cases: &Cases<'_>, links: &mut [Link]) {
     for link in links {
         let id = format!("transfer/continuous/{}/{}", link.memory, link.direction);
         let found = cases.0.iter().find(|c| c.id == id && !held_back(c));
-        let watts = found.and_then(|c| Some(measured(c.figure("power")?.estimate)));
+        let watts = found.and_then(|c| Some(measured(c.estimate("power")?)));
         link.watts = watts.map(|watts| Parameter::measured(watts, "W", &id));
     }
 }
@@ -38,9 +38,7 @@ pub(super) fn watts_of_links(cases: &Cases<'_>, links: &mut [Link]) {
 pub(super) fn energy_model(cases: &Cases<'_>, out: &mut Device) -> Vec<f64> {
     let absent = |why: String, out: &mut Device| drop(out.absent.insert("energy".to_owned(), why));
     let floor = cases.0.iter().filter(|c| crate::suite::is_floor(&c.id));
-    let Some(floor) =
-        floor.filter_map(|c| Some(c.figure("power")?.estimate.value)).reduce(f64::min)
-    else {
+    let Some(floor) = floor.filter_map(|c| c.value("power")).reduce(f64::min) else {
         let why = format!("no power was read: {}", out.power_source);
         absent(why, out);
         return Vec::new();
@@ -65,9 +63,9 @@ pub(super) fn energy_model(cases: &Cases<'_>, out: &mut Device) -> Vec<f64> {
 /// What a case took, with what it did.
 fn observation(case: &CaseResult, floor: f64, device: &Device) -> Option<Observation> {
     let (counted, timing) = (case.counted.as_ref()?, case.timing.as_ref()?);
-    let watts = case.figure("power")?.estimate.value;
+    let watts = case.value("power")?;
     // Clocks and gaps in the window of power may differ from those of the short launches.
-    let seconds = case.figure("steady_time")?.estimate.value * 1e-9;
+    let seconds = case.value("steady_time")? * 1e-9;
     let kernel = Kernel {
         items: Some((timing.groups * timing.group_size) as u64),
         local: Some(timing.group_size as u64),

@@ -2,7 +2,7 @@
 //! one by one and together, on operands that keep changing and on such that stay. Owns the choice
 //! of blends and their host reference; refuses to fit: the model of energy does.
 
-use super::memory::word;
+use super::memory::{filled, word};
 use super::{Case, Gave, Suite, geometry};
 use crate::bench::{Bench, CaseError, Settings};
 use crate::cl::{ClError, DeviceFacts};
@@ -10,7 +10,6 @@ use crate::job::{Arg, Fill, Job, Need, Outcome, Scalar, Trips};
 use crate::results::{CaseResult, Figure, Finding};
 use crate::source::Source;
 use serde_json::json;
-use std::collections::BTreeMap;
 
 /// The suite.
 pub const SUITE: Suite = Suite {
@@ -186,16 +185,13 @@ impl Variant {
             return Ok(None);
         }
         let some = outcome.geometry.items().min(96);
-        let words = outcome.read(0, 0, 16 * some)?;
-        for (i, bytes) in words.chunks_exact(16).enumerate() {
-            let got = |k: usize| bytes[4 * k..][..4].try_into().map_or(0, u32::from_ne_bytes);
+        for (i, got) in outcome.words(0, 0, 4 * some)?.chunks_exact(4).enumerate() {
             let local = (i % outcome.geometry.group) as u32;
             let want = self.reference(i as u32, local, trips);
-            if let Some(k) = (0..3).find(|k| got(*k) != want[*k]) {
+            if let Some(k) = (0..3).find(|k| got[*k] != want[*k]) {
                 return Ok(Some(format!(
                     "word {k} of item {i} is {:#x} where the host gets {:#x} after {trips} turns",
-                    got(k),
-                    want[k]
+                    got[k], want[k]
                 )));
             }
         }
@@ -223,15 +219,7 @@ impl Variant {
         let fill = if self.still {
             Fill::Pattern { buffer: 1, pattern: vec![0; 4], bytes: data }
         } else {
-            Fill::Kernel {
-                source: Source::Memory,
-                entry: "fill",
-                defines: ["-DSCALAR=uint", "-DWIDTH=1", "-DLOCAL_WORDS=64", "-DCONFLICT=1"]
-                    .map(str::to_owned)
-                    .to_vec(),
-                args: vec![Arg::Buffer(1)],
-                items: self.words,
-            }
+            filled("fill", 1, self.words)
         };
         Job {
             defines,
@@ -294,19 +282,18 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
             };
             let variant = Variant { steps, words: bytes / 4, groups, group, still };
             let kinds: Vec<String> = steps.iter().map(|(k, n)| format!("{k}={n}")).collect();
-            out.push(Case {
-                id: format!("blend/{name}{}", if still { "/still" } else { "" }),
-                suite: SUITE.name,
-                parameters: BTreeMap::from([
+            out.push(
+                Case::new(
+                    format!("blend/{name}{}", if still { "/still" } else { "" }),
+                    SUITE.name,
+                    move |bench| run(bench, variant),
+                )
+                .with([
                     ("steps", json!(kinds)),
                     ("bytes", json!(bytes)),
                     ("still", json!(still)),
                 ]),
-                run: Box::new(move |bench| run(bench, variant)),
-                swept: None,
-                place: None,
-                by_name: false,
-            });
+            );
         }
     }
     out.push(super::floor_case(SUITE.name, SUITE.name));

@@ -3,6 +3,7 @@
 //! words that are scattered, atomics at their best and at their worst. Owns the kinds and their host reference; refuses to
 //! say which parameter of a device each gives: `model` does.
 
+use super::memory::{filled, word};
 use super::{Case, Gave, Suite, geometry};
 use crate::bench::{Bench, CaseError, Settings};
 use crate::cl::{ClError, DeviceFacts};
@@ -10,7 +11,6 @@ use crate::job::{Arg, Fill, Job, Need, Outcome, Scalar, TEXELS, Trips};
 use crate::results::{CaseResult, Figure, Finding};
 use crate::source::Source;
 use serde_json::json;
-use std::collections::BTreeMap;
 
 /// The suite.
 pub const SUITE: Suite = Suite {
@@ -97,11 +97,6 @@ const VARIETIES: [Variety; 31] = [
     ("local_atomic", Kind::LocalAtomic, 4, [1023, 0]),
     ("local_atomic_word", Kind::LocalAtomic, 4, [0, 0]),
 ];
-
-/// Words of constant memory, as the kernel of memory fills them.
-const fn word(w: u32) -> u32 {
-    w.wrapping_mul(2_654_435_761)
-}
 
 #[derive(Clone, Copy, Debug)]
 struct Variant {
@@ -242,19 +237,16 @@ impl Variant {
     fn compare(&self, outcome: &Outcome<'_>) -> Result<Option<String>, ClError> {
         let geometry = outcome.geometry;
         let some = geometry.items().min(96);
-        let words = outcome.read(0, 0, 4 * some)?;
-        for (i, bytes) in words.chunks_exact(4).enumerate() {
-            let got = bytes.try_into().map_or(0, u32::from_ne_bytes);
-            let Some(want) = self.reference(i as u32, geometry.trips) else { break };
+        for (i, got) in (0..).zip(outcome.words(0, 0, some)?) {
+            let Some(want) = self.reference(i, geometry.trips) else { break };
             if got != want {
                 return Ok(Some(format!("item {i} has {got:#x} where the host gets {want:#x}")));
             }
         }
         if self.is_atomic() {
-            let words = outcome.read(2, 0, 4 * (self.by[0] as usize + 1))?;
-            let each = words.chunks_exact(4).map(|b| b.try_into().map_or(0, u32::from_ne_bytes));
-            let (got, want) =
-                (each.fold(0, u32::wrapping_add), geometry.items() as u32 * geometry.trips * 4);
+            let each = outcome.words(2, 0, self.by[0] as usize + 1)?;
+            let got = each.into_iter().fold(0, u32::wrapping_add);
+            let want = geometry.items() as u32 * geometry.trips * 4;
             if got != want {
                 return Ok(Some(format!("{got} atomics were counted, and {want} were done")));
             }
@@ -290,21 +282,12 @@ impl Variant {
         if matches!(self.kind, Kind::Barrier | Kind::LocalAtomic) {
             needs.push(Need::Local(4096));
         }
-        let fill = Fill::Kernel {
-            source: Source::Memory,
-            entry: "fill",
-            defines: ["-DSCALAR=uint", "-DWIDTH=1", "-DLOCAL_WORDS=64", "-DCONFLICT=1"]
-                .map(str::to_owned)
-                .to_vec(),
-            args: vec![Arg::Buffer(1)],
-            items: TABLE,
-        };
         let zeros = Fill::Pattern { buffer: 2, pattern: vec![0; 4], bytes: put };
         Job {
             defines,
             needs,
             buffers: vec![4 * self.groups * self.group, 4 * TABLE, put],
-            fills: vec![fill, zeros],
+            fills: vec![filled("fill", 1, TABLE), zeros],
             args: vec![
                 Arg::Buffer(0),
                 Arg::Buffer(1),
@@ -341,15 +324,8 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
     let each = VARIETIES.into_iter().map(|(name, kind, each, by)| {
         let last = if settings.tiny { by[0].min(SPREAD as u32 - 1) } else { by[0] };
         let variant = Variant { kind, each, by: [last, by[1]], groups, group };
-        Case {
-            id: format!("ceilings/{name}"),
-            suite: SUITE.name,
-            parameters: BTreeMap::from([("kind", json!(name))]),
-            run: Box::new(move |bench| run(bench, variant)),
-            swept: None,
-            place: None,
-            by_name: false,
-        }
+        Case::new(format!("ceilings/{name}"), SUITE.name, move |bench| run(bench, variant))
+            .with([("kind", json!(name))])
     });
     each.collect()
 }

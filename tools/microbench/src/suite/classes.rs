@@ -7,7 +7,7 @@ use super::{Case, Gave, Suite, Swept, geometry, mixture};
 use crate::bench::{Bench, CaseError, Measured, Settings};
 use crate::cl::{ClError, DeviceFacts, DeviceKind};
 use crate::fit;
-use crate::job::{Arg, Fill, Job, Need, Outcome, Scalar, Trips};
+use crate::job::{Arg, Fill, Job, Need, Outcome, Scalar, Trips, is_right};
 use crate::results::{CaseResult, Figure, Finding};
 use crate::source::Source;
 use crate::sweep::{Axis, Value};
@@ -174,12 +174,7 @@ impl Variant {
                     _ => wanted[i % 4],
                 }
             };
-            let right = if want.is_nan() {
-                got.is_finite()
-            } else {
-                got == want || (got - want).abs() <= tolerance * want.abs()
-            };
-            if !right {
+            if !is_right(got, want, tolerance) {
                 return Ok(Some(format!(
                     "item {i} has {got} where the host gets {want} after {steps} statements"
                 )));
@@ -261,10 +256,8 @@ impl Swept for Variant {
         match axis {
             // One group on each of so many units: a device with idle units gives every group its
             // own.
-            Axis::Blocks | Axis::Cores => {
-                at.groups = super::number(axis, value, super::MOST_ITEMS)?;
-            }
-            Axis::Tpb => at.group = super::number(axis, value, super::MOST_ITEMS)?,
+            Axis::Blocks | Axis::Cores => at.groups = super::count(axis, value)?,
+            Axis::Tpb => at.group = super::count(axis, value)?,
             Axis::Lanes => at.lanes = super::number(axis, value, 32)? as u32,
             Axis::Size => {
                 at.table_words = super::power_of_two(axis, value, 1 << 31)? / 4;
@@ -283,18 +276,14 @@ impl Swept for Variant {
     }
 
     fn run(&self, bench: &mut Bench<'_>) -> Result<Gave, CaseError> {
-        run(bench, *self)
+        let measured = bench.measure(&self.job(&bench.settings), true)?;
+        let Measured { timing, geometry, .. } = &measured;
+        let lanes =
+            (0..geometry.group).filter(|l| l % 32 < self.lanes as usize).count() * geometry.groups;
+        let instructions = f64::from(geometry.trips) * f64::from(STATEMENTS) * lanes as f64;
+        let rate = Figure::new("rate", "Ginstr/s", timing.time_ns.mean.reciprocal(instructions));
+        Ok(Gave::of_kernel(measured, vec![rate]))
     }
-}
-
-fn run(bench: &mut Bench<'_>, variant: Variant) -> Result<Gave, CaseError> {
-    let measured = bench.measure(&variant.job(&bench.settings), true)?;
-    let Measured { timing, geometry, .. } = &measured;
-    let lanes =
-        (0..geometry.group).filter(|l| l % 32 < variant.lanes as usize).count() * geometry.groups;
-    let instructions = f64::from(geometry.trips) * f64::from(STATEMENTS) * lanes as f64;
-    let rate = Figure::new("rate", "Ginstr/s", timing.time_ns.mean.reciprocal(instructions));
-    Ok(Gave::of_kernel(measured, vec![rate]))
 }
 
 fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
@@ -356,10 +345,7 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
 fn conclude(_: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (axis, what) in [("groups", "working group"), ("lanes", "working lane of 32")] {
-        let ours = results.iter().filter(|r| r.parameter("sweep") == Some(axis));
-        let points: Vec<(f64, f64)> = ours
-            .filter_map(|r| Some((r.number(axis)?, r.figure("power")?.estimate.value)))
-            .collect();
+        let points = super::points(results, axis, axis, "power");
         if let Some(line) = fit::line(&points, false) {
             let text = format!(
                 "power grows by {:.3} W (+-{:.3}) for each {what}, from {:.1} W",
@@ -371,13 +357,7 @@ fn conclude(_: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
                 Figure::new("slope", "W", line.slope),
                 Figure::new("intercept", "W", line.intercept),
             ];
-            findings.push(Finding {
-                name: format!("classes/{axis}"),
-                text,
-                figures,
-                confidence: None,
-                method: "least squares",
-            });
+            findings.push(Finding::new(format!("classes/{axis}"), text, figures, "least squares"));
         }
     }
     findings

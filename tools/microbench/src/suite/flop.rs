@@ -5,12 +5,11 @@ use super::{Case, Gave, Suite, Swept, geometry};
 use crate::bench::{Bench, CaseError, Measured, Settings};
 use crate::cl::{ClError, DeviceFacts};
 use crate::half;
-use crate::job::{Arg, Fill, Job, Need, Outcome, Scalar, Trips};
+use crate::job::{Arg, Fill, Job, Need, Outcome, Scalar, Trips, is_right};
 use crate::results::{CaseResult, Figure, Finding};
 use crate::source::Source;
 use crate::sweep::{Axis, Value};
 use serde_json::json;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// The suite.
@@ -42,20 +41,20 @@ pub enum Op {
     Fma,
 }
 
-impl Op {
-    /// All.
-    pub const ALL: [Op; 6] = [Op::Fma, Op::Mad, Op::Add, Op::Sub, Op::Mul, Op::Div];
+/// All, with their names in case ids.
+const OPS: [(Op, &str); 6] = [
+    (Op::Fma, "fma"),
+    (Op::Mad, "mad"),
+    (Op::Add, "add"),
+    (Op::Sub, "sub"),
+    (Op::Mul, "mul"),
+    (Op::Div, "div"),
+];
 
+impl Op {
     /// Its name in case ids.
     pub fn name(self) -> &'static str {
-        match self {
-            Op::Add => "add",
-            Op::Sub => "sub",
-            Op::Mul => "mul",
-            Op::Div => "div",
-            Op::Mad => "mad",
-            Op::Fma => "fma",
-        }
+        super::name_in(&OPS, self)
     }
 
     /// Operations that a statement counts for.
@@ -95,18 +94,18 @@ pub enum Shape {
     Private,
 }
 
-impl Shape {
-    /// All.
-    pub const ALL: [Shape; 4] = [Shape::Private, Shape::Unroll, Shape::Loop, Shape::Single];
+/// All, with their names in case ids.
+const SHAPES: [(Shape, &str); 4] = [
+    (Shape::Private, "private"),
+    (Shape::Unroll, "unroll"),
+    (Shape::Loop, "loop"),
+    (Shape::Single, "single"),
+];
 
+impl Shape {
     /// Its name in case ids.
     pub fn name(self) -> &'static str {
-        match self {
-            Shape::Single => "single",
-            Shape::Loop => "loop",
-            Shape::Unroll => "unroll",
-            Shape::Private => "private",
-        }
+        super::name_in(&SHAPES, self)
     }
 }
 
@@ -267,12 +266,7 @@ impl Variant {
             for (k, bytes) in piece.chunks_exact(size).enumerate() {
                 let e = start / size + k;
                 let (got, want) = (self.scalar.decode(bytes).unwrap_or(f64::NAN), wanted[e % 4]);
-                let right = if want.is_nan() {
-                    got.is_finite()
-                } else {
-                    got == want || (got - want).abs() <= tolerance * want.abs()
-                };
-                if !right {
+                if !is_right(got, want, tolerance) {
                     return Ok(Some(format!(
                         "element {e} is {got} where the host gets {want} after {steps} statements from {}",
                         self.seed(e)
@@ -332,23 +326,6 @@ fn ulp(scalar: Scalar) -> f64 {
     }
 }
 
-/// Runs a variant and counts its operations.
-pub fn run(
-    bench: &mut Bench<'_>,
-    variant: Variant,
-    groups: usize,
-    group: usize,
-    power: bool,
-) -> Result<Gave, CaseError> {
-    let job = variant.job(groups, group, &bench.settings);
-    let measured = bench.measure(&job, power)?;
-    let Measured { timing, geometry, .. } = &measured;
-    let operations = variant.operations(geometry.trips) * geometry.items() as f64;
-    let unit = if variant.scalar == Scalar::Int { "GOP/s" } else { "GFLOP/s" };
-    let rate = Figure::new("rate", unit, timing.time_ns.mean.reciprocal(operations));
-    Ok(Gave::of_kernel(measured, vec![rate]))
-}
-
 /// A variant at a geometry; with power or without.
 #[derive(Clone, Copy)]
 pub struct Launched {
@@ -370,8 +347,8 @@ impl Swept for Launched {
     fn at(&self, axis: Axis, value: Value) -> Result<Rc<dyn Swept>, String> {
         let mut at = *self;
         match axis {
-            Axis::Blocks => at.groups = super::number(axis, value, super::MOST_ITEMS)?,
-            Axis::Tpb => at.group = super::number(axis, value, super::MOST_ITEMS)?,
+            Axis::Blocks => at.groups = super::count(axis, value)?,
+            Axis::Tpb => at.group = super::count(axis, value)?,
             Axis::Width => at.variant.width = super::width(axis, value)?,
             _ => {
                 at.variant.scalar = super::scalar(axis, value)?;
@@ -385,15 +362,21 @@ impl Swept for Launched {
     }
 
     fn run(&self, bench: &mut Bench<'_>) -> Result<Gave, CaseError> {
-        run(bench, self.variant, self.groups, self.group, self.power)
+        let Launched { variant, groups, group, power } = *self;
+        let measured = bench.measure(&variant.job(groups, group, &bench.settings), power)?;
+        let Measured { timing, geometry, .. } = &measured;
+        let operations = variant.operations(geometry.trips) * geometry.items() as f64;
+        let unit = if variant.scalar == Scalar::Int { "GOP/s" } else { "GFLOP/s" };
+        let rate = Figure::new("rate", unit, timing.time_ns.mean.reciprocal(operations));
+        Ok(Gave::of_kernel(measured, vec![rate]))
     }
 }
 
 fn variants(settings: &Settings) -> Vec<Variant> {
     let mut variants = Vec::new();
-    for shape in Shape::ALL {
+    for (shape, _) in SHAPES {
         for scalar in Scalar::ALL {
-            for op in Op::ALL {
+            for (op, _) in OPS {
                 for width in [1, 2, 4, 8, 16] {
                     let quick = match shape {
                         // The ceilings over all widths; every other operation once.
@@ -441,12 +424,12 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
     let (groups, group) = geometry(device, settings);
     let mut cases = Vec::new();
     for variant in variants(settings) {
-        let parameters = BTreeMap::from([
+        let parameters = [
             ("shape", json!(variant.shape.name())),
             ("type", json!(variant.scalar.name())),
             ("operation", json!(variant.op.name())),
             ("width", json!(variant.width)),
-        ]);
+        ];
         let launched = Launched { variant, groups, group, power: false };
         cases.push(Case::with_axes(variant.id(), SUITE.name, Rc::new(launched)).with(parameters));
     }
@@ -454,11 +437,11 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
     let sizes = if settings.tpb.len() > 1 { settings.tpb.clone() } else { vec![group] };
     for group in sizes {
         for groups in sweep(device, settings) {
-            let parameters = BTreeMap::from([
+            let parameters = [
                 ("sweep", json!("groups")),
                 ("groups", json!(groups)),
                 ("group_size", json!(group)),
-            ]);
+            ];
             let launched = Launched { variant, groups, group, power: false };
             let id = format!("flop/sweep/{group}/{groups}");
             cases.push(Case::with_axes(id, SUITE.name, Rc::new(launched)).with(parameters));
@@ -475,10 +458,7 @@ fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
         let of_type = results.iter().filter(|r| {
             r.parameter("type") == Some(scalar.name()) && r.parameter("shape") != Some("single")
         });
-        let best = of_type
-            .filter_map(|r| Some((r, r.figure("rate")?)))
-            .max_by(|a, b| a.1.estimate.value.total_cmp(&b.1.estimate.value));
-        if let Some((case, rate)) = best {
+        if let Some((case, rate)) = super::best(of_type, "rate") {
             let text = format!(
                 "best {} rate {:.1} {} ({})",
                 scalar.name(),
@@ -487,29 +467,22 @@ fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
                 case.id
             );
             let figures = vec![rate.clone()];
-            findings.push(Finding {
-                name: format!("flop/best/{}", scalar.name()),
+            findings.push(Finding::new(
+                format!("flop/best/{}", scalar.name()),
                 text,
                 figures,
-                confidence: None,
-                method: "largest mean",
-            });
+                "largest mean",
+            ));
         }
     }
-    let mut times: Vec<(f64, f64)> = results
-        .iter()
-        .filter(|r| r.parameter("sweep") == Some("groups"))
-        .filter_map(|r| Some((r.number("groups")?, r.figure("rate")?.estimate.value)))
-        .collect();
-    times.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let times = super::points(results, "groups", "groups", "rate");
     let every = times.windows(2).all(|w| w[1].0 - w[0].0 == 1.0);
     if let Some(found) = every.then(|| crate::change::period(&times)).flatten() {
         let text = format!(
             "throughput over work-groups repeats every {} groups; the device states {} compute units",
             found.after, device.compute_units
         );
-        let period =
-            Figure::new("period", "groups", crate::stats::Interval::symmetric(found.after, 0.0));
+        let period = Figure::known("period", "groups", found.after);
         findings.push(Finding {
             name: "flop/saw_tooth".to_owned(),
             text,

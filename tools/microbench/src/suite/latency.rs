@@ -182,10 +182,8 @@ impl Variant {
         // A chain of hundreds of thousands of links takes the host as long as the device; a few
         // items speak for all.
         let some = if geometry.trips > 64 { 4 } else { 512 }.min(geometry.items());
-        let words = outcome.read(0, 0, 4 * some)?;
-        for (i, bytes) in words.chunks_exact(4).enumerate() {
-            let got = bytes.try_into().map_or(0, u32::from_ne_bytes);
-            let want = self.reference(i as u32, geometry, hop);
+        for (i, got) in (0..).zip(outcome.words(0, 0, some)?) {
+            let want = self.reference(i, geometry, hop);
             let close = || {
                 self.kind == Kind::Special
                     && (f32::from_bits(got) / f32::from_bits(want) - 1.0).abs() < 1e-5
@@ -305,15 +303,10 @@ impl Swept for Variant {
         match axis {
             Axis::Alpha => at.alpha = Some(super::number(axis, value, 1 << 20)? as u32),
             Axis::Occupancy => {
-                let items = super::number(axis, value, super::MOST_ITEMS)?;
+                let items = super::count(axis, value)?;
                 at.level = Level::occupied(items, self.max_group)?;
             }
-            Axis::Tpb => {
-                at.level.group = super::number(axis, value, super::MOST_ITEMS)?;
-                if at.level.group == 0 {
-                    return Err(super::no_value(axis, "1 or more"));
-                }
-            }
+            Axis::Tpb => at.level.group = super::count(axis, value)?,
             _ => {
                 at.table_words = super::power_of_two(axis, value, 1 << 31)? / 4;
                 if at.table_words < 16 {
@@ -325,26 +318,22 @@ impl Swept for Variant {
     }
 
     fn run(&self, bench: &mut Bench<'_>) -> Result<Gave, CaseError> {
-        run(bench, *self)
+        let units = bench.facts().compute_units as usize;
+        let own = 4 * self.local_words as usize;
+        let (measured, groups) =
+            self.level.first_that_fits(bench, own, |bench, pad| launched(bench, *self, pad))?;
+        let Measured { timing, geometry, .. } = &measured;
+        let links = f64::from(geometry.trips) * f64::from(LINKS);
+        let exact = |value: f64| Interval::symmetric(value, 0.0);
+        let instructions = links * f64::from(self.ilp) * geometry.items() as f64;
+        let figures = vec![
+            Figure::new("latency", "ns", timing.time_ns.mean.times(1.0 / links)),
+            Figure::new("throughput", "Gop/s", timing.time_ns.mean.reciprocal(instructions)),
+            Figure::new("items_per_unit", "items", exact(geometry.items() as f64 / units as f64)),
+            Figure::new("resident_groups", "groups", exact(groups as f64)),
+        ];
+        Ok(Gave::of_kernel(measured, figures))
     }
-}
-
-fn run(bench: &mut Bench<'_>, variant: Variant) -> Result<Gave, CaseError> {
-    let units = bench.facts().compute_units as usize;
-    let own = 4 * variant.local_words as usize;
-    let (measured, groups) =
-        variant.level.first_that_fits(bench, own, |bench, pad| launched(bench, variant, pad))?;
-    let Measured { timing, geometry, .. } = &measured;
-    let links = f64::from(geometry.trips) * f64::from(LINKS);
-    let exact = |value: f64| Interval::symmetric(value, 0.0);
-    let instructions = links * f64::from(variant.ilp) * geometry.items() as f64;
-    let figures = vec![
-        Figure::new("latency", "ns", timing.time_ns.mean.times(1.0 / links)),
-        Figure::new("throughput", "Gop/s", timing.time_ns.mean.reciprocal(instructions)),
-        Figure::new("items_per_unit", "items", exact(geometry.items() as f64 / units as f64)),
-        Figure::new("resident_groups", "groups", exact(groups as f64)),
-    ];
-    Ok(Gave::of_kernel(measured, figures))
 }
 
 fn levels(device: &DeviceFacts, settings: &Settings) -> Vec<Level> {

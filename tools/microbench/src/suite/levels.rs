@@ -9,10 +9,9 @@ use crate::job::{Arg, Fill, Geometry, Job, Outcome, Trips};
 use crate::results::{CaseResult, Figure, Finding};
 use crate::source::Source;
 use crate::stats::{self, Interval, Summary};
-use crate::suite::memory::word;
+use crate::suite::memory::{WORDS, word};
 use crate::sweep::{Axis, Value};
 use serde_json::json;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// The suite.
@@ -91,9 +90,7 @@ impl Variant {
         let trips = outcome.geometry.trips;
         // Long launches take the host too long; the short one has shown that all is read.
         let some = if trips > 4096 { 4 } else { 256 }.min(outcome.geometry.items());
-        let words = outcome.read(0, 0, 4 * self.shape.width() * some)?;
-        for (k, bytes) in words.chunks_exact(4).enumerate() {
-            let got = bytes.try_into().map_or(0, u32::from_ne_bytes);
+        for (k, got) in outcome.words(0, 0, self.shape.width() * some)?.into_iter().enumerate() {
             let (i, lane) = ((k / self.shape.width()) as u32, (k % self.shape.width()) as u32);
             let want = self.sum(i, lane, trips);
             if got != want {
@@ -154,7 +151,7 @@ impl Swept for Variant {
                     return Err(super::no_value(axis, "an element or more"));
                 }
             }
-            Axis::Blocks => at.groups = super::number(axis, value, super::MOST_ITEMS)?,
+            Axis::Blocks => at.groups = super::count(axis, value)?,
             // The walk over a working set needs groups of a power of two.
             _ => at.group = super::power_of_two(axis, value, super::MOST_ITEMS)?,
         }
@@ -162,27 +159,21 @@ impl Swept for Variant {
     }
 
     fn run(&self, bench: &mut Bench<'_>) -> Result<Gave, CaseError> {
-        working_set(bench, *self)
+        let measured = bench.measure(&self.job(&bench.settings), false)?;
+        let Measured { timing, geometry, .. } = &measured;
+        let bytes =
+            geometry.items() as f64 * f64::from(geometry.trips) * 4.0 * self.shape.width() as f64;
+        let rate = Figure::new("bandwidth", "GB/s", timing.time_ns.mean.reciprocal(bytes));
+        Ok(Gave::of_kernel(measured, vec![rate]))
     }
 }
-
-fn working_set(bench: &mut Bench<'_>, variant: Variant) -> Result<Gave, CaseError> {
-    let measured = bench.measure(&variant.job(&bench.settings), false)?;
-    let Measured { timing, geometry, .. } = &measured;
-    let bytes =
-        geometry.items() as f64 * f64::from(geometry.trips) * 4.0 * variant.shape.width() as f64;
-    let rate = Figure::new("bandwidth", "GB/s", timing.time_ns.mean.reciprocal(bytes));
-    Ok(Gave::of_kernel(measured, vec![rate]))
-}
-
-const DEFINES: [&str; 4] = ["-DSCALAR=uint", "-DWIDTH=1", "-DLOCAL_WORDS=64", "-DCONFLICT=1"];
 
 /// A launch without work: as the device's clock sees it, from one to the next, and with a wait.
 fn launches(bench: &mut Bench<'_>, groups: usize, group: usize) -> Result<Gave, CaseError> {
     let buffers = bench.buffers(&[64])?;
     let geometry = Geometry { groups, group, trips: 0 };
     let args = [Arg::Buffer(0), Arg::uint(0)];
-    let defines = DEFINES.map(str::to_owned);
+    let defines = WORDS.map(str::to_owned);
     let times = if bench.settings.tiny { 4 } else { LAUNCHES };
     let repeat = if bench.settings.tiny { 2 } else { 8 };
     let (mut spans, mut periods, mut waits) = (Vec::new(), Vec::new(), Vec::new());
@@ -236,7 +227,7 @@ fn groups(bench: &mut Bench<'_>, each: usize, group: usize) -> Result<Gave, Case
     let buffers = bench.buffers(&[64])?;
     let units = bench.facts().compute_units as usize;
     let args = [Arg::Buffer(0), Arg::uint(0)];
-    let defines = DEFINES.map(str::to_owned);
+    let defines = WORDS.map(str::to_owned);
     let repeat = if bench.settings.tiny { 2 } else { 12 };
     let mut points = [Vec::new(), Vec::new()];
     for _ in 0..repeat {
@@ -250,8 +241,9 @@ fn groups(bench: &mut Bench<'_>, each: usize, group: usize) -> Result<Gave, Case
     let [one, two] = [settled(&points[0])?.mean, settled(&points[1])?.mean];
     let each = two.minus(one).times(1.0 / each as f64);
     if each.value <= 0.0 {
-        let reason = "twice as many groups take no longer than their launch varies".to_owned();
-        return Err(CaseError::NotAvailable { reason, log: None });
+        return Err(CaseError::lacks(
+            "twice as many groups take no longer than their launch varies",
+        ));
     }
     Ok(Gave { figures: vec![Figure::new("group", "ns", each)], ..Gave::default() })
 }
@@ -283,39 +275,23 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
                 Shape::Along => format!("levels/working_set/{bytes}/along"),
                 _ => format!("levels/working_set/{bytes}"),
             };
-            Case::with_axes(id, SUITE.name, Rc::new(variant)).with(BTreeMap::from([
+            Case::with_axes(id, SUITE.name, Rc::new(variant)).with([
                 ("sweep", json!("working_set")),
                 ("bytes", json!(bytes)),
                 ("width", json!(shape.width())),
-            ]))
+            ])
         })
     });
     let mut out: Vec<Case> = each.collect();
     let small = default_group(device, settings).min(64);
     let units = device.compute_units as usize;
-    out.push(Case {
-        id: "levels/launch".to_owned(),
-        suite: SUITE.name,
-        parameters: BTreeMap::new(),
-        run: Box::new(move |bench| launches(bench, units, small)),
-        swept: None,
-        place: None,
-        by_name: false,
-    });
+    out.push(Case::new("levels/launch", SUITE.name, move |bench| launches(bench, units, small)));
     let each = match (settings.tiny, device.kind) {
         (true, _) => 4,
         (_, DeviceKind::Gpu) => 4096,
         _ => 256,
     };
-    out.push(Case {
-        id: "levels/groups".to_owned(),
-        suite: SUITE.name,
-        parameters: BTreeMap::new(),
-        run: Box::new(move |bench| groups(bench, each, small)),
-        swept: None,
-        place: None,
-        by_name: false,
-    });
+    out.push(Case::new("levels/groups", SUITE.name, move |bench| groups(bench, each, small)));
     out.push(super::floor_case(SUITE.name, SUITE.name));
     out
 }
@@ -358,10 +334,7 @@ pub fn plateaus(points: &[(f64, f64)]) -> Vec<Plateau> {
 
 /// (bytes, GB/s) of a run, in order of bytes.
 pub fn sweep(results: &[CaseResult]) -> Vec<(f64, f64)> {
-    let ours = results.iter().filter(|r| r.parameter("sweep") == Some("working_set"));
-    let mut points: Vec<(f64, f64)> = ours
-        .filter_map(|r| Some((r.number("bytes")?, r.figure("bandwidth")?.estimate.value)))
-        .collect();
+    let mut points = super::points(results, "working_set", "bytes", "bandwidth");
     // Of several ways to read a set, the fastest.
     points.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.total_cmp(&a.1)));
     points.dedup_by_key(|p| p.0);
@@ -384,13 +357,12 @@ fn conclude(_: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
     if text.is_empty() {
         return Vec::new();
     }
-    vec![Finding {
-        name: "levels/plateaus".to_owned(),
-        text: format!("working sets: {}", text.join(", ")),
+    vec![Finding::new(
+        "levels/plateaus",
+        format!("working sets: {}", text.join(", ")),
         figures,
-        confidence: None,
-        method: "runs of sizes with one bandwidth",
-    }]
+        "runs of sizes with one bandwidth",
+    )]
 }
 
 #[cfg(test)]

@@ -28,6 +28,15 @@ pub fn word(w: u32) -> u32 {
     w.wrapping_mul(2_654_435_761)
 }
 
+/// What the kernels of words are built with, where they stand beside those of another file.
+pub const WORDS: [&str; 4] = ["-DSCALAR=uint", "-DWIDTH=1", "-DLOCAL_WORDS=64", "-DCONFLICT=1"];
+
+/// Fills a buffer: `fill` puts [`word`] into each, `own` its own place.
+pub fn filled(entry: &'static str, buffer: usize, items: usize) -> Fill {
+    let defines = WORDS.map(str::to_owned).to_vec();
+    Fill::Kernel { source: Source::Memory, entry, defines, args: vec![Arg::Buffer(buffer)], items }
+}
+
 /// The access patterns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
@@ -161,16 +170,14 @@ impl Variant {
 
     fn compare(&self, outcome: &Outcome<'_>) -> Result<Option<String>, ClError> {
         let trips = outcome.geometry.trips;
-        let element = 4 * self.width;
         let results = match self.pattern {
             Pattern::Copy | Pattern::Write => self.elements(),
             _ => self.items(),
         };
         let some = LOOKED_AT.min(results);
         for first in [0, (results - some) / 2, results - some] {
-            let words = outcome.read(0, first * element, some * element)?;
-            for (k, bytes) in words.chunks_exact(4).enumerate() {
-                let got = bytes.try_into().map_or(0, u32::from_ne_bytes);
+            let words = outcome.words(0, 4 * first * self.width, some * self.width)?;
+            for (k, got) in words.into_iter().enumerate() {
                 let (i, lane) = ((first + k / self.width) as u32, (k % self.width) as u32);
                 let own = i.wrapping_mul(self.width as u32).wrapping_add(lane);
                 let want = match self.pattern {
@@ -281,7 +288,7 @@ impl Swept for Variant {
                 at.group = super::power_of_two(axis, value, self.items())?;
                 at.groups = self.items() / at.group;
             }
-            Axis::Tpb => at.group = super::number(axis, value, super::MOST_ITEMS)?,
+            Axis::Tpb => at.group = super::count(axis, value)?,
             Axis::Width => {
                 at.width = super::width(axis, value)?;
                 if self.streams() {
@@ -307,7 +314,14 @@ impl Swept for Variant {
     }
 
     fn run(&self, bench: &mut Bench<'_>) -> Result<Gave, CaseError> {
-        run(bench, *self)
+        let measured = bench.measure(&self.job(&bench.settings), false)?;
+        let Measured { timing, geometry, .. } = &measured;
+        let rate = Figure::new(
+            "bandwidth",
+            "GB/s",
+            timing.time_ns.mean.reciprocal(self.bytes(geometry.trips)),
+        );
+        Ok(Gave::of_kernel(measured, vec![rate]))
     }
 }
 
@@ -370,23 +384,12 @@ fn variants(device: &DeviceFacts, settings: &Settings) -> Vec<Variant> {
     variants
 }
 
-fn run(bench: &mut Bench<'_>, variant: Variant) -> Result<Gave, CaseError> {
-    let measured = bench.measure(&variant.job(&bench.settings), false)?;
-    let Measured { timing, geometry, .. } = &measured;
-    let rate = Figure::new(
-        "bandwidth",
-        "GB/s",
-        timing.time_ns.mean.reciprocal(variant.bytes(geometry.trips)),
-    );
-    Ok(Gave::of_kernel(measured, vec![rate]))
-}
-
 /// The runtime's own copy between buffers of the device, to compare with.
 fn vendor_copy(bench: &mut Bench<'_>) -> Result<Gave, CaseError> {
     let bytes = stream_bytes(bench.facts(), &bench.settings);
     let buffers = bench.buffers(&[bytes, bytes])?;
     let mut samples = Vec::new();
-    for _ in 0..bench.settings.repeat + 2 {
+    for _ in 0..bench.settings.repeat() + 2 {
         bench.check_stop()?;
         let event = bench.session.copy(&buffers[1], &buffers[0], 0, bytes)?;
         bench.session.finish()?;
@@ -413,39 +416,23 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
             Case::with_axes(variant.id(), SUITE.name, Rc::new(variant)).with(parameters)
         })
         .collect();
-    let parameters = BTreeMap::from([("pattern", json!("runtime_copy"))]);
-    cases.push(Case {
-        id: "memory/runtime_copy".to_owned(),
-        suite: SUITE.name,
-        parameters,
-        run: Box::new(vendor_copy),
-        swept: None,
-        place: None,
-        by_name: false,
-    });
+    let parameters = [("pattern", json!("runtime_copy"))];
+    cases.push(Case::new("memory/runtime_copy", SUITE.name, vendor_copy).with(parameters));
     cases
 }
 
 /// The best copy beside the runtime's own.
 fn conclude(_: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
     let best = |of: &[&str]| {
-        let some =
-            results.iter().filter(|r| r.parameter("pattern").is_some_and(|p| of.contains(&p)));
-        some.filter_map(|r| Some((r, r.figure("bandwidth")?)))
-            .max_by(|a, b| a.1.estimate.value.total_cmp(&b.1.estimate.value))
+        let is_of = |r: &&CaseResult| r.parameter("pattern").is_some_and(|p| of.contains(&p));
+        super::best(results.iter().filter(is_of), "bandwidth")
     };
     let mut findings = Vec::new();
     if let Some((case, figure)) = best(&["copy", "read", "write"]) {
         let text =
             format!("best streaming bandwidth {:.1} GB/s ({})", figure.estimate.value, case.id);
         let figures = vec![figure.clone()];
-        findings.push(Finding {
-            name: "memory/best_stream".to_owned(),
-            text,
-            figures,
-            confidence: None,
-            method: "largest mean",
-        });
+        findings.push(Finding::new("memory/best_stream", text, figures, "largest mean"));
     }
     if let (Some((case, own)), Some((_, theirs))) = (best(&["copy"]), best(&["runtime_copy"])) {
         let share = own.estimate.over(theirs.estimate).times(100.0);
@@ -454,13 +441,7 @@ fn conclude(_: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
             case.id, own.estimate.value, share.value, theirs.estimate.value
         );
         let figures = vec![Figure::new("share", "%", share)];
-        findings.push(Finding {
-            name: "memory/copy_share".to_owned(),
-            text,
-            figures,
-            confidence: None,
-            method: "ratio of means",
-        });
+        findings.push(Finding::new("memory/copy_share", text, figures, "ratio of means"));
     }
     findings
 }

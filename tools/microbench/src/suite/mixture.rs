@@ -7,14 +7,13 @@ use super::classes::{Class, STATEMENTS, SUITE, Variant};
 use super::{Case, Gave, Swept};
 use crate::bench::{Bench, CaseError, Settings};
 use crate::cl::{ClError, DeviceFacts};
-use crate::job::{Arg, Fill, Job, Need, Outcome, Scalar, Trips};
+use crate::job::{Arg, Fill, Job, Need, Outcome, Scalar, Trips, is_right};
 use crate::power::Window;
 use crate::results::Figure;
 use crate::source::Source;
 use crate::sweep::{Axis, Value};
 use clscope_clock::monotonic_raw;
 use serde_json::json;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -129,8 +128,7 @@ impl Mixture {
                 let of = if floats { Scalar::Float } else { Scalar::Int };
                 let got = of.decode(&ends[4 * kind..]).unwrap_or(f64::NAN);
                 let (want, tolerance) = self.reference(kind, i, l, trips);
-                let right = got == want || (got - want).abs() <= tolerance * want.abs();
-                if !right {
+                if !is_right(got, want, tolerance) {
                     let kind = KINDS[kind];
                     let text = format!("{kind} of item {i} ends at {got}, the host gets {want}");
                     return Ok(Some(text));
@@ -193,8 +191,8 @@ impl Swept for Mixture {
         let mut at = *self;
         match axis {
             Axis::Lanes => at.base.lanes = super::number(axis, value, 32)? as u32,
-            Axis::Tpb => at.base.group = super::number(axis, value, super::MOST_ITEMS)?,
-            _ => at.base.groups = super::number(axis, value, super::MOST_ITEMS)?,
+            Axis::Tpb => at.base.group = super::count(axis, value)?,
+            _ => at.base.groups = super::count(axis, value)?,
         }
         Ok(Rc::new(at))
     }
@@ -259,7 +257,7 @@ pub(super) fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
         .into_iter()
         .map(|(name, pairs)| {
             let mixture = Mixture::new(pairs, device, settings);
-            let parameters = BTreeMap::from([("mixture", named(pairs))]);
+            let parameters = [("mixture", named(pairs))];
             let id = format!("{}/mixture/{name}", SUITE.name);
             Case::with_axes(id, SUITE.name, Rc::new(mixture)).with(parameters)
         })
@@ -269,20 +267,15 @@ pub(super) fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
     let bytes = if settings.tiny { 1 << 12 } else { 1 << 22 };
     let of =
         Application { mixture, bytes, launches: 4, rest_ms: if settings.tiny { 0 } else { 20 } };
-    out.push(Case {
-        id: format!("{}/application", SUITE.name),
-        suite: SUITE.name,
-        parameters: BTreeMap::from([
-            ("mixture", named(pairs)),
-            ("bytes", json!(of.bytes)),
-            ("launches", json!(of.launches)),
-            ("rest_ms", json!(of.rest_ms)),
-        ]),
-        run: Box::new(move |bench| of.run(bench)),
-        swept: None,
-        place: None,
-        by_name: false,
-    });
+    out.push(
+        Case::new(format!("{}/application", SUITE.name), SUITE.name, move |bench| of.run(bench))
+            .with([
+                ("mixture", named(pairs)),
+                ("bytes", json!(of.bytes)),
+                ("launches", json!(of.launches)),
+                ("rest_ms", json!(of.rest_ms)),
+            ]),
+    );
     out
 }
 

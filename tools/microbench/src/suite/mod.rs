@@ -83,6 +83,17 @@ pub fn number(axis: Axis, value: At, most: usize) -> Result<usize, String> {
     }
 }
 
+/// Work-groups or work-items: one or more, as many as are no slip of the pen.
+///
+/// # Errors
+/// In words, where it is none.
+pub fn count(axis: Axis, value: At) -> Result<usize, String> {
+    match number(axis, value, MOST_ITEMS)? {
+        0 => Err(no_value(axis, "1 or more")),
+        n => Ok(n),
+    }
+}
+
 /// As [`number`], for values that are powers of two here.
 ///
 /// # Errors
@@ -135,24 +146,33 @@ pub struct Case {
 }
 
 impl Case {
-    /// A case that has axes.
-    pub fn with_axes(id: String, suite: &'static str, swept: Rc<dyn Swept>) -> Case {
-        let same = Rc::clone(&swept);
-        let run: Run = Box::new(move |bench| same.run(bench));
+    /// A case without axes.
+    pub fn new(
+        id: impl Into<String>,
+        suite: &'static str,
+        run: impl Fn(&mut Bench<'_>) -> Result<Gave, CaseError> + 'static,
+    ) -> Case {
         Case {
-            id,
+            id: id.into(),
             suite,
             parameters: BTreeMap::new(),
-            run,
-            swept: Some(swept),
+            run: Box::new(run),
+            swept: None,
             place: None,
             by_name: false,
         }
     }
 
+    /// A case that has axes.
+    pub fn with_axes(id: String, suite: &'static str, swept: Rc<dyn Swept>) -> Case {
+        let same = Rc::clone(&swept);
+        Case { swept: Some(swept), ..Case::new(id, suite, move |bench| same.run(bench)) }
+    }
+
     /// With what tells it from its neighbours.
-    pub fn with(self, parameters: BTreeMap<&'static str, Value>) -> Case {
-        Case { parameters, ..self }
+    pub fn with(mut self, parameters: impl IntoIterator<Item = (&'static str, Value)>) -> Case {
+        self.parameters.extend(parameters);
+        self
     }
 }
 
@@ -181,6 +201,29 @@ pub static SUITES: [Suite; 8] = [
     blend::SUITE,
     ceilings::SUITE,
 ];
+
+/// The name of a value in a table.
+pub(crate) fn name_in<T: PartialEq>(table: &[(T, &'static str)], of: T) -> &'static str {
+    table.iter().find(|row| row.0 == of).map_or("", |row| row.1)
+}
+
+/// The case with the largest figure of a name, and the figure.
+pub fn best<'r>(
+    of: impl Iterator<Item = &'r CaseResult>,
+    figure: &str,
+) -> Option<(&'r CaseResult, &'r Figure)> {
+    let known = of.filter_map(|case| Some((case, case.figure(figure)?)));
+    known.max_by(|a, b| a.1.estimate.value.total_cmp(&b.1.estimate.value))
+}
+
+/// A figure over a parameter, in the order of that, of the cases of a sweep that a suite makes.
+pub fn points(of: &[CaseResult], sweep: &str, x: &str, figure: &str) -> Vec<(f64, f64)> {
+    let ours = of.iter().filter(|case| case.parameter("sweep") == Some(sweep));
+    let mut points: Vec<(f64, f64)> =
+        ours.filter_map(|case| Some((case.number(x)?, case.value(figure)?))).collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    points
+}
 
 /// Work-groups and their size: those of the settings, or what keeps this kind of device busy.
 pub fn geometry(device: &DeviceFacts, settings: &Settings) -> (usize, usize) {
@@ -222,14 +265,7 @@ pub fn floor_of(suite: &Suite) -> Case {
 /// The floor of a suite. It runs behind the suite's loads, so that clocks are still up: the floor
 /// of a context, not deep idle. It is that of the cases whose names begin with `of`.
 pub fn floor_case(suite: &'static str, of: &str) -> Case {
-    let run = |bench: &mut Bench<'_>| Ok(Gave { window: Some(bench.floor()?), ..Gave::default() });
-    Case {
-        id: format!("{of}/floor"),
-        suite,
-        parameters: BTreeMap::new(),
-        run: Box::new(run),
-        swept: None,
-        place: None,
-        by_name: false,
-    }
+    Case::new(format!("{of}/floor"), suite, |bench| {
+        Ok(Gave { window: Some(bench.floor()?), ..Gave::default() })
+    })
 }

@@ -76,8 +76,7 @@ impl Level {
         mut run: impl FnMut(&mut Bench<'_>, usize) -> Result<T, CaseError>,
     ) -> Result<T, CaseError> {
         fits(bench.facts(), self.group)?;
-        let reason = "there is no local memory".to_owned();
-        let mut tried = Err(CaseError::NotAvailable { reason, log: None });
+        let mut tried = Err(CaseError::lacks("there is no local memory"));
         for pad in self.pads(bench.facts(), own) {
             tried = run(bench, pad);
             if !matches!(tried, Err(CaseError::NotAvailable { .. })) {
@@ -91,7 +90,7 @@ impl Level {
 /// Whether the device takes groups of so many items.
 pub fn fits(device: &DeviceFacts, group: usize) -> Result<(), CaseError> {
     match Need::Group(group).missing(device) {
-        Some(reason) => Err(CaseError::NotAvailable { reason, log: None }),
+        Some(reason) => Err(CaseError::lacks(reason)),
         None => Ok(()),
     }
 }

@@ -13,7 +13,6 @@ use crate::stats;
 use crate::sweep::{Axis, Value};
 use clscope_clock::monotonic_raw;
 use serde_json::json;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// The suite.
@@ -82,7 +81,7 @@ fn measure(
     // Pinned memory is what a mapped buffer of the runtime's own allocation gives; it stays mapped
     // while it is used.
     let mut samples = Vec::new();
-    let repeat = bench.settings.repeat.max(3) + 2;
+    let repeat = bench.settings.repeat().max(3) + 2;
     let session = &bench.session;
     let mut all = |memory: &mut [u8]| -> Result<Option<usize>, CaseError> {
         mark(memory, 0x5C);
@@ -242,11 +241,11 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
         for (to_device, direction) in DIRECTIONS {
             for exponent in (0..=last).step_by(step).filter(|e| 1u64 << e <= most) {
                 let bytes = 1usize << exponent;
-                let parameters = BTreeMap::from([
+                let parameters = [
                     ("memory", json!(host_name)),
                     ("direction", json!(direction)),
                     ("bytes", json!(bytes)),
-                ]);
+                ];
                 let id = format!("transfer/{host_name}/{direction}/{bytes}");
                 let variant = Rc::new(Variant { host, to_device, bytes });
                 cases.push(Case::with_axes(id, SUITE.name, variant).with(parameters));
@@ -258,11 +257,11 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
         for (host, host_name) in HOSTS {
             for (to_device, direction) in DIRECTIONS {
                 // No `memory`: the fit of time over size is of single transfers.
-                let parameters = BTreeMap::from([
+                let parameters = [
                     ("continuous", json!(host_name)),
                     ("direction", json!(direction)),
                     ("bytes", json!(bytes)),
-                ]);
+                ];
                 let id = format!("transfer/continuous/{host_name}/{direction}");
                 let of = Rc::new(Continuous(Variant { host, to_device, bytes }));
                 cases.push(Case::with_axes(id, SUITE.name, of).with(parameters));
@@ -278,7 +277,7 @@ pub(crate) fn times(of: &[CaseResult], memory: &str, direction: &str) -> Vec<(f6
     let is = |r: &&CaseResult| {
         r.parameter("memory") == Some(memory) && r.parameter("direction") == Some(direction)
     };
-    let point = |r: &CaseResult| Some((r.number("bytes")?, r.figure("time")?.estimate.value));
+    let point = |r: &CaseResult| Some((r.number("bytes")?, r.value("time")?));
     of.iter().filter(is).filter_map(point).collect()
 }
 
@@ -304,13 +303,7 @@ fn conclude(_: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
                 misfit(line.misfit),
             ];
             let name = format!("transfer/{memory}/{direction}");
-            findings.push(Finding {
-                name,
-                text,
-                figures,
-                confidence: None,
-                method: "least squares of relative errors",
-            });
+            findings.push(Finding::new(name, text, figures, "least squares of relative errors"));
         }
     }
     findings

@@ -1,9 +1,11 @@
 //! Drawing: axes, lines with their intervals, bars. Owns how a plot looks; refuses to know what it
 //! shows.
 
+use super::Plot;
+use clscope_microbench::results::Point;
+use clscope_microbench::stats::Interval;
 use plotters::coord::ranged1d::SegmentValue;
 use plotters::prelude::*;
-use std::fmt::Display;
 use std::ops::Range;
 
 /// Why a plot could not be drawn.
@@ -12,22 +14,6 @@ use std::ops::Range;
 pub struct PlotError {
     plot: String,
     why: String,
-}
-
-/// A measured point with the 95 % interval of its y.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Point {
-    pub x: f64,
-    pub y: f64,
-    pub low: f64,
-    pub high: f64,
-}
-
-impl Point {
-    /// A point that is not measured, or is known well enough.
-    pub fn exact(x: f64, y: f64) -> Point {
-        Point { x, y, low: y, high: y }
-    }
 }
 
 pub(super) struct Line {
@@ -54,13 +40,15 @@ const LOWER: &str = ", smallest";
 const UPPER: &str = ", largest";
 
 /// How an axis runs.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) enum Scale {
+    #[default]
     Linear,
     /// Logarithmic, with marks at the powers of this.
     Log(f64),
 }
 
+#[derive(Clone, Default)]
 pub(super) struct Axes<'a> {
     pub name: &'a str,
     pub title: &'a str,
@@ -71,6 +59,18 @@ pub(super) struct Axes<'a> {
     pub scale: (Scale, Scale),
     /// Places along x to be marked.
     pub marks: Vec<f64>,
+}
+
+/// Whatever keeps a plot from being drawn.
+type Failure = Box<dyn std::error::Error>;
+
+impl Axes<'_> {
+    /// The plot, where its picture could be drawn.
+    fn plot(&self, drawn: Result<String, Failure>) -> Result<Plot, PlotError> {
+        let plot = self.name.to_owned();
+        let svg = drawn.map_err(|why| PlotError { plot: plot.clone(), why: why.to_string() })?;
+        Ok(Plot { name: plot, title: self.title.to_owned(), svg })
+    }
 }
 
 /// Colours that people with the common kinds of colour blindness can distinguish (Okabe and Ito
@@ -151,25 +151,28 @@ fn range(values: impl Iterator<Item = f64>, scale: Scale, room: f64) -> Range<f6
     }
 }
 
-/// A plot of lines as SVG.
-pub(super) fn lines(axes: &Axes<'_>, lines: &[Line]) -> Result<String, PlotError> {
+/// A plot of lines.
+pub(super) fn lines(axes: &Axes<'_>, lines: &[Line]) -> Result<Plot, PlotError> {
+    axes.plot(lines_as_svg(axes, lines))
+}
+
+fn lines_as_svg(axes: &Axes<'_>, lines: &[Line]) -> Result<String, Failure> {
     let mut svg = String::new();
-    let failed = |why: &dyn Display| PlotError { plot: axes.name.to_owned(), why: why.to_string() };
     let all = || lines.iter().flat_map(|l| &l.points);
     let styles = styles(lines);
     let xs = range(all().map(|p| p.x), axes.scale.0, 0.0);
-    let ys = range(all().map(|p| p.y), axes.scale.1, 0.0);
+    let ys = range(all().map(|p| p.y.value), axes.scale.1, 0.0);
     // Intervals that leave the plot end at its edge.
     let inside = |y: f64| y.clamp(ys.start, ys.end);
     let (x_label, y_label) = (labels(axes.scale.0), labels(axes.scale.1));
     {
         let whole = (SIZE.0, SIZE.1 + legend_height(lines));
         let root = SVGBackend::with_string(&mut svg, whole).into_drawing_area();
-        root.fill(&WHITE).map_err(|e| failed(&e))?;
-        titles(&root, axes.title, axes.subtitle).map_err(|e| failed(&e))?;
+        root.fill(&WHITE)?;
+        titles(&root, axes.title, axes.subtitle)?;
         // The legend stands below: it never covers what was measured.
         let (upper, lower) = root.split_vertically(SIZE.1);
-        legend(&lower, lines, &styles).map_err(|e| failed(&e))?;
+        legend(&lower, lines, &styles)?;
         let mut builder = ChartBuilder::on(&upper);
         builder
             .margin(12)
@@ -180,7 +183,7 @@ pub(super) fn lines(axes: &Axes<'_>, lines: &[Line]) -> Result<String, PlotError
         // The four kinds of axes are four types; what is drawn on them is the same.
         macro_rules! on {
             ($x:expr, $y:expr) => {{
-                let mut chart = builder.build_cartesian_2d($x, $y).map_err(|e| failed(&e))?;
+                let mut chart = builder.build_cartesian_2d($x, $y)?;
                 chart
                     .configure_mesh()
                     .light_line_style(WHITE)
@@ -190,8 +193,7 @@ pub(super) fn lines(axes: &Axes<'_>, lines: &[Line]) -> Result<String, PlotError
                     .x_label_formatter(&x_label)
                     .y_label_formatter(&y_label)
                     .label_style(("sans-serif", 13))
-                    .draw()
-                    .map_err(|e| failed(&e))?;
+                    .draw()?;
                 for &at in axes.marks.iter().filter(|x| xs.contains(x)) {
                     let dashed = DashedLineSeries::new(
                         [(at, ys.start), (at, ys.end)],
@@ -199,30 +201,32 @@ pub(super) fn lines(axes: &Axes<'_>, lines: &[Line]) -> Result<String, PlotError
                         4,
                         GREY.stroke_width(1),
                     );
-                    chart.draw_series(dashed).map_err(|e| failed(&e))?;
+                    chart.draw_series(dashed)?;
                 }
                 for (line, style) in lines.iter().zip(&styles) {
                     let colour = style.colour;
-                    let points = line.points.iter().map(|p| (p.x, p.y));
+                    let points = line.points.iter().map(|p| (p.x, p.y.value));
                     let stroke = colour.stroke_width(2);
                     if style.dashed {
                         let series = DashedLineSeries::new(points, 7, 4, stroke);
-                        chart.draw_series(series).map_err(|e| failed(&e))?;
+                        chart.draw_series(series)?;
                     } else {
                         let series = LineSeries::new(points, stroke);
-                        chart.draw_series(series).map_err(|e| failed(&e))?;
+                        chart.draw_series(series)?;
                     }
                     if !line.bare {
-                        let whiskers = line.points.iter().filter(|p| p.low < p.high).map(|p| {
+                        let whiskers = line.points.iter().filter(|p| p.y.low < p.y.high).map(|p| {
                             PathElement::new(
-                                [(p.x, inside(p.low)), (p.x, inside(p.high))],
+                                [(p.x, inside(p.y.low)), (p.x, inside(p.y.high))],
                                 colour.mix(0.55).stroke_width(1),
                             )
                         });
-                        chart.draw_series(whiskers).map_err(|e| failed(&e))?;
-                        let dots =
-                            line.points.iter().map(|p| Circle::new((p.x, p.y), 3, colour.filled()));
-                        chart.draw_series(dots).map_err(|e| failed(&e))?;
+                        chart.draw_series(whiskers)?;
+                        let dots = line
+                            .points
+                            .iter()
+                            .map(|p| Circle::new((p.x, p.y.value), 3, colour.filled()));
+                        chart.draw_series(dots)?;
                     }
                 }
             }};
@@ -234,7 +238,7 @@ pub(super) fn lines(axes: &Axes<'_>, lines: &[Line]) -> Result<String, PlotError
             (Scale::Linear, Scale::Log(base)) => on!(x, y.log_scale().base(base)),
             (Scale::Log(a), Scale::Log(b)) => on!(x.log_scale().base(a), y.log_scale().base(b)),
         }
-        root.present().map_err(|e| failed(&e))?;
+        root.present()?;
     }
     Ok(svg)
 }
@@ -273,11 +277,11 @@ fn legend_height(lines: &[Line]) -> u32 {
     if lines.len() < 2 { 0 } else { 10 + ROW * lines.len().div_ceil(COLUMNS) as u32 }
 }
 
-fn legend<B: DrawingBackend>(
+fn legend<B: DrawingBackend<ErrorType: 'static>>(
     area: &DrawingArea<B, plotters::coord::Shift>,
     lines: &[Line],
     styles: &[Style],
-) -> Result<(), DrawingAreaErrorKind<B::ErrorType>> {
+) -> Result<(), Failure> {
     if lines.len() < 2 {
         return Ok(());
     }
@@ -296,17 +300,19 @@ fn legend<B: DrawingBackend>(
     Ok(())
 }
 
-/// Bars that lie on their sides, each with its interval; `bars` holds names and points whose x is
-/// not looked at.
-pub(super) fn bars(axes: &Axes<'_>, bars: &[(String, Point)]) -> Result<String, PlotError> {
+/// Bars that lie on their sides, each with its name and interval.
+pub(super) fn bars(axes: &Axes<'_>, bars: &[(String, Interval)]) -> Result<Plot, PlotError> {
+    axes.plot(bars_as_svg(axes, bars))
+}
+
+fn bars_as_svg(axes: &Axes<'_>, bars: &[(String, Interval)]) -> Result<String, Failure> {
     let mut svg = String::new();
-    let failed = |why: &dyn Display| PlotError { plot: axes.name.to_owned(), why: why.to_string() };
-    let xs = range(bars.iter().flat_map(|b| [b.1.y, b.1.high]), Scale::Linear, 0.04);
+    let xs = range(bars.iter().flat_map(|b| [b.1.value, b.1.high]), Scale::Linear, 0.04);
     {
         let height = 96 + 24 * bars.len() as u32;
         let root = SVGBackend::with_string(&mut svg, (SIZE.0, height.max(160))).into_drawing_area();
-        root.fill(&WHITE).map_err(|e| failed(&e))?;
-        titles(&root, axes.title, axes.subtitle).map_err(|e| failed(&e))?;
+        root.fill(&WHITE)?;
+        titles(&root, axes.title, axes.subtitle)?;
         // A segment for each number, the last one too.
         let rows = (0..bars.len().saturating_sub(1)).into_segmented();
         let mut builder = ChartBuilder::on(&root);
@@ -316,7 +322,7 @@ pub(super) fn bars(axes: &Axes<'_>, bars: &[(String, Point)]) -> Result<String, 
             .margin_right(24)
             .x_label_area_size(36)
             .y_label_area_size(150);
-        let mut chart = builder.build_cartesian_2d(xs.clone(), rows).map_err(|e| failed(&e))?;
+        let mut chart = builder.build_cartesian_2d(xs.clone(), rows)?;
         let name = |row: &SegmentValue<usize>| match row {
             // The first bar stands at the top.
             SegmentValue::CenterOf(n) => bars
@@ -336,33 +342,33 @@ pub(super) fn bars(axes: &Axes<'_>, bars: &[(String, Point)]) -> Result<String, 
             .y_label_formatter(&name)
             .x_label_formatter(&short)
             .label_style(("sans-serif", 13))
-            .draw()
-            .map_err(|e| failed(&e))?;
+            .draw()?;
         for (row, (_, p)) in bars.iter().rev().enumerate() {
             let mut bar = Rectangle::new(
-                [(0.0, SegmentValue::Exact(row)), (p.y, SegmentValue::Exact(row + 1))],
+                [(0.0, SegmentValue::Exact(row)), (p.value, SegmentValue::Exact(row + 1))],
                 COLOURS[0].mix(0.75).filled(),
             );
             bar.set_margin(4, 4, 0, 0);
-            chart.draw_series(std::iter::once(bar)).map_err(|e| failed(&e))?;
+            chart.draw_series(std::iter::once(bar))?;
             let middle = SegmentValue::CenterOf(row);
             let (low, high) = (p.low.max(xs.start), p.high.min(xs.end));
             let whisker =
                 PathElement::new([(low, middle.clone()), (high, middle)], GREY.stroke_width(2));
-            chart.draw_series(std::iter::once(whisker)).map_err(|e| failed(&e))?;
+            chart.draw_series(std::iter::once(whisker))?;
         }
-        root.present().map_err(|e| failed(&e))?;
+        root.present()?;
     }
     Ok(svg)
 }
 
-fn titles<B: DrawingBackend>(
+fn titles<B: DrawingBackend<ErrorType: 'static>>(
     root: &DrawingArea<B, plotters::coord::Shift>,
     title: &str,
     subtitle: &str,
-) -> Result<(), DrawingAreaErrorKind<B::ErrorType>> {
+) -> Result<(), Failure> {
     root.draw_text(title, &TextStyle::from(("sans-serif", 18)), (80, 10))?;
-    root.draw_text(subtitle, &TextStyle::from(("sans-serif", 12)).color(&GREY), (80, 32))
+    root.draw_text(subtitle, &TextStyle::from(("sans-serif", 12)).color(&GREY), (80, 32))?;
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,30 +1,14 @@
 //! The documents' numbers beside ours as HTML: the table of an experiment, and the page that leads
 //! to all experiments of a run. Owns their layout; refuses to load anything from elsewhere.
 
-use super::page::STYLE;
+use super::page::{driver, head};
 use crate::reproduce::{Number, Report, Reported, State};
+use crate::text::experiments::{as_printed as printed, place as number};
 use clscope_io::text::markup;
 use std::fmt::Write as _;
 
 /// Most numbers of an experiment in the table of all; its own page has the rest.
 const FEW: usize = 3;
-
-/// A number of the document, as it is printed there; quotients of two are cut.
-fn printed(x: f64) -> String {
-    let text = x.to_string();
-    if text.len() <= 8 { text } else { number(x) }
-}
-
-/// A number of ours with the digits that people read.
-fn number(x: f64) -> String {
-    match x.abs() {
-        a if !a.is_finite() => "?".to_owned(),
-        a if x.fract() == 0.0 || a >= 1000.0 => format!("{x:.0}"),
-        a if a >= 10.0 => format!("{x:.1}"),
-        a if a >= 0.1 => format!("{x:.3}"),
-        _ => format!("{x:.3e}"),
-    }
-}
 
 /// Ours, or why there is none: by its number where reasons are listed.
 fn here(of: &Number, shared: &[&str]) -> String {
@@ -98,26 +82,13 @@ fn few(of: &Report) -> String {
 /// One page that leads to the page of each experiment; `link` gives where that is, if there is one.
 pub fn index(of: &Reported, link: impl Fn(&Report) -> Option<String>) -> String {
     let (on, facts) = match &of.device {
-        Some(d) => (
-            format!(" on {}", markup(&d.name)),
-            format!(
-                "{}; driver {}; {} compute units.",
-                markup(&d.platform),
-                markup(&d.driver),
-                d.compute_units
-            ),
-        ),
+        Some(d) => {
+            (format!(" on {}", markup(&d.name)), driver(&d.platform, &d.driver, d.compute_units))
+        }
         None => (String::new(), "Computed, without a device.".to_owned()),
     };
-    let mut html = format!(
-        "<!DOCTYPE html><html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-         <title>clscope-lab: experiments{on}</title><style>{STYLE}</style></head><body>\
-         <h1>Experiments of the reference documents{on}</h1><p>{facts}</p>"
-    );
-    if of.interrupted {
-        html.push_str("<p class=\"bad\">The run was ended early.</p>");
-    }
+    let heading = format!("Experiments of the reference documents{on}");
+    let mut html = head(&format!("experiments{on}"), &heading, &facts, of.interrupted);
     let count = |state: State| of.experiments.iter().filter(|e| e.state == state).count();
     let counts = State::ALL.map(|state| (count(state), state.words()));
     let counts: Vec<String> =

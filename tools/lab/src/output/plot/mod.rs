@@ -6,11 +6,12 @@ mod draw;
 mod index;
 mod page;
 
-use crate::reproduce::{self, Report};
+use crate::reproduce::{Curve, Report};
 use crate::sweep;
 use clscope_microbench::cl::DeviceFacts;
-use clscope_microbench::results::{CaseResult, Results, Status};
-use draw::{Axes, Line, Point, Scale, bars, lines, short};
+use clscope_microbench::results::{CaseResult, Point, Results, Status};
+use clscope_microbench::stats::Interval;
+use draw::{Axes, Line, Scale, bars, lines, short};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -30,12 +31,6 @@ pub struct Plot {
     pub svg: String,
 }
 
-/// The point of a case at `x` with a figure of its.
-fn at(case: &CaseResult, x: Option<f64>, figure: &str) -> Option<Point> {
-    let e = case.figure(figure)?.estimate;
-    Some(Point { x: x?, y: e.value, low: e.low, high: e.high })
-}
-
 /// Points of the cases that `choose` takes, in order of x, one for each x; `None` where fewer than
 /// two are left.
 fn line(
@@ -46,8 +41,8 @@ fn line(
     let measured =
         results.cases.iter().filter(|c| c.status == Status::Measured && c.swept.is_none());
     let mut points: Vec<Point> =
-        measured.filter_map(choose).filter(|p| p.x.is_finite() && p.y.is_finite()).collect();
-    points.sort_by(|a, b| a.x.total_cmp(&b.x).then(a.y.total_cmp(&b.y)));
+        measured.filter_map(choose).filter(|p| p.x.is_finite() && p.y.value.is_finite()).collect();
+    points.sort_by(|a, b| a.x.total_cmp(&b.x).then(a.y.value.total_cmp(&b.y.value)));
     // The same occupancy is reached in several ways; the middle one speaks for it, or the line
     // would go up and down in one place.
     let mut single: Vec<Point> = Vec::new();
@@ -57,10 +52,6 @@ fn line(
     (single.len() >= 2).then(|| Line { name: name.to_owned(), points: single, bare: false })
 }
 
-fn value(case: &CaseResult, figure: &str) -> Option<f64> {
-    case.figure(figure).map(|f| f.estimate.value)
-}
-
 fn best(
     results: &Results,
     suite: &str,
@@ -68,7 +59,7 @@ fn best(
     keep: impl Fn(&CaseResult) -> bool,
 ) -> Option<f64> {
     let ours = results.cases.iter().filter(|c| c.suite == suite && c.swept.is_none() && keep(c));
-    ours.filter_map(|c| value(c, figure)).max_by(f64::total_cmp)
+    ours.filter_map(|c| c.value(figure)).max_by(f64::total_cmp)
 }
 
 /// The roofline: the measured ceilings of arithmetic over those of memory.
@@ -88,7 +79,8 @@ fn roofline(results: &Results) -> Vec<Line> {
             if let (Some(bandwidth), Some(peak)) =
                 (memory, best(results, "flop", "rate", shaped(scalar)))
             {
-                let roof = |x: f64| Point::exact(x, peak.min(x * bandwidth));
+                let exact = |x: f64| Interval::symmetric(x, 0.0);
+                let roof = |x: f64| Point { x, y: exact(peak.min(x * bandwidth)) };
                 let knee = peak / bandwidth;
                 let mut xs = vec![1.0 / 64.0, knee, 256.0f64.max(knee * 4.0)];
                 xs.sort_by(f64::total_cmp);
@@ -183,12 +175,12 @@ impl Row {
                 }
                 let x = match along {
                     Along::Parameter(name) => case.number(name),
-                    Along::Figure(name) => value(case, name),
+                    Along::Figure(name) => case.value(name),
                 };
                 // 0 has no place on a logarithmic axis.
                 let x = x.filter(|x| self.scale[0].is_none() || *x > 0.0);
-                let (p, times) = (at(case, x, self.y)?, self.times.unwrap_or(1.0));
-                Some(Point { x: p.x, y: p.y * times, low: p.low * times, high: p.high * times })
+                let y = case.estimate(self.y)?.times(self.times.unwrap_or(1.0));
+                Some(Point { x: x?, y })
             })
         };
         self.lines.iter().filter_map(of_line).collect()
@@ -218,44 +210,30 @@ pub fn plots(results: &Results) -> Result<Vec<Plot>, PlotError> {
             scale: (x, y),
             marks: row.marks.map_or_else(Vec::new, |name| marks(results, name)),
         };
-        let (name, title) = (row.name.to_owned(), row.title.to_owned());
-        plots.push(Plot { name, title, svg: lines(&axes, &of)? });
+        plots.push(lines(&axes, &of)?);
     }
 
     let classes = results
         .cases
         .iter()
         .filter(|c| c.suite == "classes" && c.parameter("sweep").is_none() && c.swept.is_none());
-    let energies: Vec<(String, Point)> = classes
-        .filter_map(|c| {
-            Some((c.id.trim_start_matches("classes/").replace('/', " "), at(c, Some(0.0), ENERGY)?))
-        })
-        .filter(|(_, p)| p.y.is_finite())
-        .collect();
+    let energies = classes.filter_map(|c| {
+        Some((c.id.trim_start_matches("classes/").replace('/', " "), c.estimate(ENERGY)?))
+    });
+    let energies: Vec<_> = energies.filter(|(_, joules)| joules.value.is_finite()).collect();
     if !energies.is_empty() {
         let axes = Axes {
             name: "energy",
             title: "Energy of a statement above idle, by class",
             subtitle: &subtitle,
             x: "pJ for each work-item",
-            y: "",
-            scale: (Scale::Linear, Scale::Linear),
-            marks: Vec::new(),
+            ..Axes::default()
         };
-        plots.push(Plot {
-            name: axes.name.to_owned(),
-            title: axes.title.to_owned(),
-            svg: bars(&axes, &energies)?,
-        });
+        plots.push(bars(&axes, &energies)?);
     }
     plots.extend(sweeps(results, &subtitle)?);
     plots.extend(series(results, &subtitle)?);
     Ok(plots)
-}
-
-/// A measured point as it is drawn, with its interval.
-fn place(of: &reproduce::Point) -> Point {
-    Point { x: of.x, y: of.y.value, low: of.y.low, high: of.y.high }
 }
 
 /// A plot for each kind of series, a line for each case that has one.
@@ -272,9 +250,10 @@ fn series(results: &Results, subtitle: &str) -> Result<Vec<Plot>, PlotError> {
         let ours = all().filter(|(_, s)| s.name == name && s.points.len() >= 2);
         let Some((_, first)) = ours.clone().next() else { continue };
         let drawn: Vec<Line> = ours
-            .map(|(case, series)| {
-                let points = series.points.iter().map(place).collect();
-                Line { name: case.id.clone(), points, bare: true }
+            .map(|(case, series)| Line {
+                name: case.id.clone(),
+                points: series.points.clone(),
+                bare: true,
             })
             .collect();
         let title = format!("{}{}", name[..1].to_uppercase(), &name[1..]);
@@ -284,11 +263,9 @@ fn series(results: &Results, subtitle: &str) -> Result<Vec<Plot>, PlotError> {
             subtitle,
             x: first.x,
             y: first.y,
-            scale: (Scale::Linear, Scale::Linear),
-            marks: Vec::new(),
+            ..Axes::default()
         };
-        let svg = lines(&axes, &drawn)?;
-        plots.push(Plot { name: axes.name.to_owned(), title: title.clone(), svg });
+        plots.push(lines(&axes, &drawn)?);
     }
     Ok(plots)
 }
@@ -297,15 +274,12 @@ fn series(results: &Results, subtitle: &str) -> Result<Vec<Plot>, PlotError> {
 fn numbers(report: &Report, axes: &Axes<'_>) -> Result<Option<Plot>, PlotError> {
     let known = || report.numbers.iter().filter_map(|n| Some((n, n.here?)));
     let Some(unit) = known().next().map(|(n, _)| n.unit) else { return Ok(None) };
-    let drawn: Vec<(String, Point)> = known()
+    let drawn: Vec<(String, Interval)> = known()
         .filter(|(n, e)| n.unit == unit && e.value.is_finite())
-        .map(|(n, e)| (n.what.to_owned(), Point { x: 0.0, y: e.value, low: e.low, high: e.high }))
+        .map(|(n, e)| (n.what.to_owned(), e))
         .collect();
-    if drawn.len() < 2 {
-        return Ok(None);
-    }
-    let svg = bars(&Axes { x: unit, y: "", marks: Vec::new(), ..*axes }, &drawn)?;
-    Ok(Some(Plot { name: axes.name.to_owned(), title: axes.title.to_owned(), svg }))
+    let axes = Axes { x: unit, y: "", ..axes.clone() };
+    (drawn.len() > 1).then(|| bars(&axes, &drawn)).transpose()
 }
 
 /// The curves of an experiment with the axes of its document, else its numbers as bars; nothing
@@ -314,15 +288,13 @@ fn numbers(report: &Report, axes: &Axes<'_>) -> Result<Option<Plot>, PlotError> 
 /// # Errors
 /// Where the drawing library fails.
 pub fn reproduced(report: &Report, device: &DeviceFacts) -> Result<Option<Plot>, PlotError> {
-    let drawn: Vec<Line> = report
-        .curves
-        .iter()
-        .map(|curve| {
-            let points: Vec<Point> = curve.points.iter().map(place).collect();
-            // So many points are a line.
-            Line { name: curve.name.clone(), bare: points.len() > 60, points }
-        })
-        .collect();
+    // So many points are a line.
+    let line = |curve: &Curve| Line {
+        name: curve.name.clone(),
+        bare: curve.points.len() > 60,
+        points: curve.points.clone(),
+    };
+    let drawn: Vec<Line> = report.curves.iter().map(line).collect();
     let xs = || drawn.iter().flat_map(|l| &l.points).map(|p| p.x);
     let first = xs().reduce(f64::min);
     // Wide ranges read better by factors; 0 has no place there.
@@ -339,13 +311,12 @@ pub fn reproduced(report: &Report, device: &DeviceFacts) -> Result<Option<Plot>,
         x: report.x.unwrap_or_default(),
         y: report.y.as_deref().unwrap_or_default(),
         scale: (if wide { Scale::Log(2.0) } else { Scale::Linear }, Scale::Linear),
-        marks: Vec::new(),
+        ..Axes::default()
     };
     if first.is_none() {
         return numbers(report, &axes);
     }
-    let svg = lines(&axes, &drawn)?;
-    Ok(Some(Plot { name: name.clone(), title: title.clone(), svg }))
+    Ok(Some(lines(&axes, &drawn)?))
 }
 
 /// A plot for each sweep and figure: along the axis of numbers, a line for each value of the other.
@@ -357,14 +328,8 @@ fn sweeps(results: &Results, subtitle: &str) -> Result<Vec<Plot>, PlotError> {
         let others = if walk.axes.len() == 2 { walk.values(1 - along) } else { Vec::new() };
         for figure in walk.figures() {
             let of = |name: String, other| {
-                let point = |(x, e): (f64, clscope_microbench::stats::Interval)| Point {
-                    x,
-                    y: e.value,
-                    low: e.low,
-                    high: e.high,
-                };
-                let points: Vec<Point> =
-                    walk.line(figure, along, other).into_iter().map(point).collect();
+                let points = walk.line(figure, along, other).into_iter();
+                let points: Vec<Point> = points.map(|(x, y)| Point { x, y }).collect();
                 (points.len() >= 2).then_some(Line { name, points, bare: false })
             };
             let drawn: Vec<Line> = match others.as_slice() {
@@ -394,11 +359,10 @@ fn sweeps(results: &Results, subtitle: &str) -> Result<Vec<Plot>, PlotError> {
                 x: axis.label(),
                 y: walk.unit(figure),
                 scale: (x, Scale::Linear),
-                marks: Vec::new(),
+                ..Axes::default()
             };
             if !drawn.is_empty() {
-                let svg = lines(&axes, &drawn)?;
-                plots.push(Plot { name: axes.name.to_owned(), title: title.clone(), svg });
+                plots.push(lines(&axes, &drawn)?);
             }
         }
     }

@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 const MOST_BYTES: usize = 3_000_000;
 
 // Plots scroll on phones instead of shrinking until nobody can read them.
-pub(super) const STYLE: &str = "body{font-family:sans-serif;max-width:1560px;margin:1em auto;padding:0 1em;color:#222}\
+const STYLE: &str = "body{font-family:sans-serif;max-width:1560px;margin:1em auto;padding:0 1em;color:#222}\
     figure{display:inline-block;margin:.3em;max-width:100%;overflow-x:auto}\
     svg{max-width:100%;min-width:640px;height:auto;border:1px solid #ddd}\
     table{border-collapse:collapse;font-size:.85em;display:block;overflow-x:auto}\
@@ -44,20 +44,9 @@ pub fn experiment(of: &Report, results: &Results, plots: &[Plot]) -> String {
 
 fn whole(results: &Results, plots: &[Plot], of: Option<&Report>) -> String {
     let d = &results.device;
-    let mut html = format!(
-        "<!DOCTYPE html><html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-         <title>clscope-lab: {0}</title><style>{STYLE}</style></head><body><h1>{0}</h1>\
-         <p>{1}; driver {2}; {3} compute units. Power: {4}.</p>",
-        markup(&d.name),
-        markup(&d.platform),
-        markup(&d.driver),
-        d.compute_units,
-        markup(&results.power_source)
-    );
-    if results.interrupted {
-        html.push_str("<p class=\"bad\">The run was ended early.</p>");
-    }
+    let power = markup(&results.power_source);
+    let facts = format!("{} Power: {power}.", driver(&d.platform, &d.driver, d.compute_units));
+    let mut html = head(&markup(&d.name), &markup(&d.name), &facts, results.interrupted);
     // An experiment begins with its numbers and its picture, other runs with what follows from
     // them.
     if let Some(of) = of {
@@ -97,6 +86,22 @@ fn whole(results: &Results, plots: &[Plot], of: Option<&Report>) -> String {
     }
     html.push_str("</body></html>\n");
     html
+}
+
+/// Where something ran.
+pub(super) fn driver(platform: &str, driver: &str, units: u32) -> String {
+    format!("{}; driver {}; {units} compute units.", markup(platform), markup(driver))
+}
+
+/// The beginning of a page.
+pub(super) fn head(title: &str, heading: &str, facts: &str, interrupted: bool) -> String {
+    let ended = if interrupted { "<p class=\"bad\">The run was ended early.</p>" } else { "" };
+    format!(
+        "<!DOCTYPE html><html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
+         <title>clscope-lab: {title}</title><style>{STYLE}</style></head><body>\
+         <h1>{heading}</h1><p>{facts}</p>{ended}"
+    )
 }
 
 /// The plots, as far as there is room for them and for what follows.

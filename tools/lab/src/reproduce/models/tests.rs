@@ -1,7 +1,7 @@
 //! Models of latency hiding on grids of cases that one of them made.
 
 use super::*;
-use crate::golden::MAXWELL;
+use crate::reproduce::MAXWELL;
 use crate::reproduce::report::tests::{device, results};
 use crate::sweep::{Coordinate, Place as At};
 use clscope_microbench::cl::DeviceFacts;

@@ -111,7 +111,7 @@ impl<'r> Seen<'r> {
         let law = |curve: &Curve| {
             let most = curve.points.iter().map(|p| p.y.value).reduce(f64::max)?;
             let first = curve.points.first().filter(|p| p.x > 0.0)?;
-            let by_items = |x: f64| Interval::symmetric(most.min(x * first.y.value / first.x), 0.0);
+            let by_items = |x: f64| exact(most.min(x * first.y.value / first.x));
             let points = curve.points.iter().map(|p| Point { x: p.x, y: by_items(p.x) });
             let name = "in proportion from the fewest, up to the largest".to_owned();
             Some(Curve { name, points: points.collect() })
@@ -140,19 +140,17 @@ impl<'r> Seen<'r> {
         let all = self.cases().filter(|c| c.id.contains(pick.case));
         let reached = all
             .filter(|c| {
-                let reached = c.figure(pick.figure).map(|f| f.estimate.value);
+                let reached = c.value(pick.figure);
                 reached.is_some_and(|r| r >= enough)
             })
-            .filter_map(|c| Some(c.figure("items_per_unit")?.estimate.value));
+            .filter_map(|c| c.value("items_per_unit"));
         let fewest = reached.reduce(f64::min).ok_or_else(|| self.lacks("items_per_unit"))?;
-        Ok(Interval::symmetric(fewest, 0.0))
+        Ok(exact(fewest))
     }
 
     /// A figure of the case whose load is the largest, or the smallest.
     fn under(&self, figure: &str, load: &str, most: bool) -> Result<Interval, String> {
-        let known = self
-            .cases()
-            .filter_map(|c| Some((c.figure(load)?.estimate.value, c.figure(figure)?.estimate)));
+        let known = self.cases().filter_map(|c| Some((c.value(load)?, c.estimate(figure)?)));
         let by = |a: &(f64, Interval), b: &(f64, Interval)| a.0.total_cmp(&b.0);
         let found = if most { known.max_by(by) } else { known.min_by(by) };
         found.map(|f| f.1).ok_or_else(|| self.reason().unwrap_or_else(|| self.lacks(figure)))
@@ -161,10 +159,10 @@ impl<'r> Seen<'r> {
     /// The work-items that are needed at each number of additions, as measured and as models have
     /// it.
     pub fn needed(&self, models: &[Model]) -> Vec<Curve> {
-        let exact = |(x, y): (f64, f64)| Point { x, y: Interval::symmetric(y, 0.0) };
+        let exact_point = |(x, y): (f64, f64)| Point { x, y: exact(y) };
         let curve = |name: String, points: Vec<(f64, f64)>| Curve {
             name,
-            points: points.into_iter().map(exact).collect(),
+            points: points.into_iter().map(exact_point).collect(),
         };
         let mut out = Vec::new();
         for walk in self.walks() {
@@ -212,7 +210,7 @@ impl<'r> Seen<'r> {
             }
         }
         let why = "not measured with more work-groups than compute units";
-        worst.map(|w| Interval::symmetric(w, 0.0)).ok_or_else(|| why.to_owned())
+        worst.map(|w| exact(w)).ok_or_else(|| why.to_owned())
     }
 
     /// What is asked of the curve of needed work-items.
@@ -226,7 +224,6 @@ impl<'r> Seen<'r> {
             let why = || format!("{} additions reached 90 % of no peak here", end.alpha);
             end.items.ok_or_else(why)
         };
-        let exact = |value| Interval::symmetric(value, 0.0);
         Ok(match of {
             Needed::Fewest => exact(of_end(needs.first())?),
             Needed::Most => exact(of_end(needs.last())?),
@@ -260,8 +257,7 @@ impl<'r> Seen<'r> {
         let case = self.device().map_or_else(String::new, |d| stands_in(pick.case, d));
         let ours: Vec<&CaseResult> =
             self.cases().filter(|c| c.id.contains(&case)).filter(at).collect();
-        let found: Vec<Interval> =
-            ours.iter().filter_map(|c| Some(c.figure(pick.figure)?.estimate)).collect();
+        let found: Vec<Interval> = ours.iter().filter_map(|c| c.estimate(pick.figure)).collect();
         if !found.is_empty() {
             return Ok(found);
         }
@@ -274,9 +270,8 @@ impl<'r> Seen<'r> {
     }
 
     fn most(&self, pick: Pick) -> Result<Interval, String> {
-        let found = self.picked(pick)?;
-        let most = found.into_iter().max_by(|a, b| a.value.total_cmp(&b.value));
-        most.ok_or_else(|| self.lacks(pick.figure))
+        let most = |a: Interval, b: Interval| if b.value >= a.value { b } else { a };
+        self.picked(pick)?.into_iter().reduce(most).ok_or_else(|| self.lacks(pick.figure))
     }
 
     fn finding(&self, [name, figure]: [&str; 2]) -> Result<Interval, String> {
@@ -290,8 +285,7 @@ impl<'r> Seen<'r> {
         let fitted = || fitted.as_ref().map_err(Clone::clone);
         match of {
             Ours::Worst { model, over, alpha } => {
-                let ratio = fitted()?.worst_of(model, over, alpha)?;
-                Ok(Interval::symmetric(ratio, 0.0))
+                Ok(exact(fitted()?.worst_of(model, over, alpha)?))
             }
             Ours::OfPeak => {
                 let share = |c: &CaseResult| {
@@ -303,25 +297,21 @@ impl<'r> Seen<'r> {
                 let none = "what this device can do at most is not known";
                 most.ok_or_else(|| none.to_owned())
             }
-            Ours::AtFull(of, alpha) => Ok(Interval::symmetric(fitted()?.at_full(of, alpha)?, 0.0)),
+            Ours::AtFull(of, alpha) => Ok(exact(fitted()?.at_full(of, alpha)?)),
             Ours::Energy(of) => of.compute(self),
-            Ours::Computed(by) => by.value().map(|x| Interval::symmetric(x, 0.0)),
+            Ours::Computed(by) => by.value().map(|x| exact(x)),
             Ours::Needed(case, of) => self.need(case, of),
             Ours::SawTooth { figure, over } => self.saw_tooth(figure, over),
-            Ours::Input(input) => {
-                let value = fitted()?.input(input)?;
-                Ok(Interval::symmetric(value, 0.0))
-            }
+            Ours::Input(input) => Ok(exact(fitted()?.input(input)?)),
             Ours::Most(pick) => self.most(pick),
             Ours::Least(pick) => {
-                let found = self.picked(pick)?;
-                let least = found.into_iter().min_by(|a, b| a.value.total_cmp(&b.value));
-                least.ok_or_else(|| self.lacks(pick.figure))
+                let least = |a: Interval, b: Interval| if b.value < a.value { b } else { a };
+                self.picked(pick)?.into_iter().reduce(least).ok_or_else(|| self.lacks(pick.figure))
             }
             Ours::Mean(pick) => {
                 let found = self.picked(pick)?;
                 let share = 1.0 / found.len() as f64;
-                let sum = found.into_iter().fold(Interval::symmetric(0.0, 0.0), Interval::plus);
+                let sum = found.into_iter().fold(exact(0.0), Interval::plus);
                 Ok(sum.times(share))
             }
             Ours::Ratio(a, b) => Ok(self.most(a)?.over(self.most(b)?)),
@@ -401,6 +391,10 @@ impl<'r> Seen<'r> {
     }
 }
 
+fn exact(value: f64) -> Interval {
+    Interval::symmetric(value, 0.0)
+}
+
 /// A time within this of the first is the same.
 const LEVEL: f64 = 1.05;
 
@@ -409,8 +403,8 @@ fn place(case: &CaseResult, x: X, y: &str, axis: Option<f64>) -> Option<Point> {
     let x = match x {
         X::Axis(_) => axis?,
         X::Items => case.timing.as_ref().map(|t| (t.groups * t.group_size) as f64)?,
-        X::Figure(name) => case.figure(name)?.estimate.value,
+        X::Figure(name) => case.value(name)?,
         X::Parameter(name) => case.number(name)?,
     };
-    Some(Point { x, y: case.figure(y)?.estimate })
+    Some(Point { x, y: case.estimate(y)? })
 }

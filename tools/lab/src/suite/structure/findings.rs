@@ -1,17 +1,11 @@
 //! What the measurements say of the device's structure.
 
 use super::*;
+use crate::suite::points;
 
 /// Changes along the sweeps, and the ratios that answer the rest.
 pub(super) fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
-    let sweep = |name: &str| -> Vec<(f64, f64)> {
-        let ours = results.iter().filter(|r| r.parameter("sweep") == Some(name));
-        let mut points: Vec<(f64, f64)> = ours
-            .filter_map(|r| Some((r.number("at")?, r.figure("time_per_statement")?.estimate.value)))
-            .collect();
-        points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        points
-    };
+    let sweep = |name: &str| points(results, name, "at", "time_per_statement");
     let mut findings = Vec::new();
     let mut tell =
         |name: &str, text: String, unit: &'static str, change: Change, method: &'static str| {
@@ -36,8 +30,8 @@ pub(super) fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Find
         ("group_size", "items of one group", "items"),
         ("waves", "full groups", "groups"),
     ] {
-        let points = sweep(axis);
-        let steps = change::steps(&points, 0.1);
+        let line = sweep(axis);
+        let steps = change::steps(&line, 0.1);
         for step in &steps {
             let text = format!(
                 "{what}: between {} and {} the time of a statement goes from {:.3} to {:.3} ns",
@@ -59,7 +53,7 @@ pub(super) fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Find
             let period = Change { after: gap, until: gap, before: 0.0, behind: 0.0, confidence };
             tell(&format!("{axis}/period"), text, unit, period, "distances of the steps");
         }
-        if let Some(bend) = change::bend(&points, 0.05) {
+        if let Some(bend) = change::bend(&line, 0.05) {
             // Level, then rising: what the first part filled is full.
             let full = bend.behind > 0.0 && bend.before.abs() < 0.3 * bend.behind;
             let text = format!(
@@ -83,11 +77,7 @@ pub(super) fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Find
     let mut plain = |name: String, text: String, figures: Vec<Figure>, method: &'static str| {
         findings.push(Finding { name, text, figures, confidence: None, method });
     };
-    let stated = results.iter().filter(|r| r.parameter("sweep") == Some("registers"));
-    let mut stated: Vec<(f64, f64)> = stated
-        .filter_map(|r| Some((r.number("at")?, r.figure("private_bytes")?.estimate.value)))
-        .collect();
-    stated.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let stated = points(results, "registers", "at", "private_bytes");
     // Runtimes that keep everything in memory state something from the first word on: only a step
     // is a spill.
     let first = stated
@@ -98,7 +88,7 @@ pub(super) fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Find
         let text = format!(
             "the compiler states private memory (spilled registers) from {first} live words on"
         );
-        let at = Figure::new("at", "words", Interval::symmetric(first, 0.0));
+        let at = Figure::known("at", "words", first);
         plain("structure/registers/spill".to_owned(), text, vec![at], "CL_KERNEL_PRIVATE_MEM_SIZE");
     }
     let time = |id: &str| {
@@ -123,15 +113,15 @@ pub(super) fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Find
             method,
         );
     }
-    for (word, kind) in [("float", "float"), ("int", "int")] {
-        let points = sweep(&format!("vector_{kind}"));
-        if let Some(&(_, one)) = points.first() {
+    for word in ["float", "int"] {
+        let line = sweep(&format!("vector_{word}"));
+        if let Some(&(_, one)) = line.first() {
             let free =
-                points.iter().take_while(|p| p.1 <= 1.1 * one).map(|p| p.0).last().unwrap_or(1.0);
+                line.iter().take_while(|p| p.1 <= 1.1 * one).map(|p| p.0).last().unwrap_or(1.0);
             let text = format!(
                 "{word}: one item computes up to {free} elements of a vector in the time of one"
             );
-            let width = Figure::new("width", "elements", Interval::symmetric(free, 0.0));
+            let width = Figure::known("width", "elements", free);
             plain(
                 format!("structure/vector/{word}"),
                 text,
@@ -168,8 +158,7 @@ pub(super) fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Find
             }
         }
     }
-    let units =
-        Figure::new("compute_units", "", Interval::symmetric(f64::from(device.compute_units), 0.0));
+    let units = Figure::known("compute_units", "", f64::from(device.compute_units));
     plain(
         "structure/stated_units".to_owned(),
         format!("the device states {} compute units", device.compute_units),

@@ -9,7 +9,7 @@ pub(super) fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Find
     for (kind, name) in KINDS {
         let ours: Vec<&CaseResult> =
             results.iter().filter(|r| r.parameter("kind") == Some(name)).collect();
-        let value = |r: &CaseResult, figure: &str| r.figure(figure).map(|f| f.estimate);
+        let value = |r: &CaseResult, figure: &str| r.estimate(figure);
         let plain: Vec<&&CaseResult> =
             ours.iter().filter(|r| r.parameter("sweep").is_none()).collect();
         let chains = plain.iter().filter(|r| r.number("ilp") == Some(1.0));
@@ -41,14 +41,14 @@ pub(super) fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Find
             let mut figures = vec![
                 Figure::new("latency", "ns", latency),
                 Figure::new("peak", "Gop/s", peak),
-                Figure::new("linear_concurrency", "items/unit", Interval::symmetric(linear, 0.0)),
+                Figure::known("linear_concurrency", "items/unit", linear),
             ];
             let cycles = clock.map(|mhz| latency.times(mhz * 1e-3));
             figures.extend(cycles.map(|c| Figure::new("latency_cycles", "cycles", c)));
             figures.extend(clock.map(|mhz| {
                 Figure::new("peak_per_cycle", "op/cycle/unit", peak.times(1e3 / mhz / units))
             }));
-            let items = |name, n| Figure::new(name, "items/unit", Interval::symmetric(n, 0.0));
+            let items = |name, n| Figure::known(name, "items/unit", n);
             figures.extend(needed.map(|n| items("concurrency_needed", n)));
             figures.extend(needed_for(0.95).map(|n| items("concurrency_needed_95", n)));
             // What chains reach at the concurrency that latency x peak asks for (table 6.4).
@@ -78,20 +78,15 @@ pub(super) fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Find
                 || format!(", peak {:.1} Gop/s, {needs} (latency x peak: {linear:.0})", peak.value);
             let peaks = if kind.is_single() { String::new() } else { peaks() };
             let text = format!("{name}: latency {:.2} ns{in_cycles}{peaks}", latency.value);
-            findings.push(Finding {
-                name: format!("latency/{name}"),
+            findings.push(Finding::new(
+                format!("latency/{name}"),
                 text,
                 figures,
-                confidence: None,
-                method: "smallest and largest mean over occupancies",
-            });
+                "smallest and largest mean over occupancies",
+            ));
         }
-        let mut walk: Vec<(f64, f64)> = ours
-            .iter()
-            .filter(|r| r.parameter("sweep") == Some("alpha"))
-            .filter_map(|r| Some((r.number("alpha")?, value(r, "latency")?.value)))
-            .collect();
-        walk.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let own: Vec<CaseResult> = ours.into_iter().cloned().collect();
+        let walk = super::super::points(&own, "alpha", "alpha", "latency");
         // Hidden additions cost nothing: time is level, then rises.
         if let Some(knee) =
             change::bend(&walk, 0.5).filter(|k| k.behind > 0.0 && k.before.abs() < 0.3 * k.behind)
@@ -103,13 +98,14 @@ pub(super) fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Find
             let at =
                 Interval::estimated(f64::midpoint(knee.after, knee.until), knee.after, knee.until);
             let figures = vec![Figure::new("alpha", "additions", at)];
-            let method = "two lines against one, F test";
             findings.push(Finding {
-                name: format!("latency/{name}/ridge"),
-                text,
-                figures,
                 confidence: Some(knee.confidence),
-                method,
+                ..Finding::new(
+                    format!("latency/{name}/ridge"),
+                    text,
+                    figures,
+                    "two lines against one, F test",
+                )
             });
         }
     }
@@ -143,11 +139,10 @@ fn banks(findings: &[Finding]) -> Option<Finding> {
         "operands take as long at every distance between registers: no conflict of banks is seen"
             .to_owned()
     };
-    Some(Finding {
-        name: "latency/banks".to_owned(),
+    Some(Finding::new(
+        "latency/banks",
         text,
-        figures: vec![Figure::new("conflict", "ns", conflict)],
-        confidence: None,
-        method: "largest less smallest latency over distances of operands; the compiler places them",
-    })
+        vec![Figure::new("conflict", "ns", conflict)],
+        "largest less smallest latency over distances of operands; the compiler places them",
+    ))
 }
