@@ -90,7 +90,7 @@ extern "C" fn at_exit() {
         if let Some(times) = times {
             times.stop();
         }
-        recording::ring::take_drops_without_ring(guard::thread());
+        recording::ring::end::take_drops_without_ring(guard::thread());
         recording.writer.stop();
         sampler::end();
         counters::end();

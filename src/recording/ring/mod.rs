@@ -5,7 +5,7 @@
 //! where the writer takes no more. Rings start at a page and grow, so that thousands of short
 //! threads stay cheap.
 
-mod end;
+pub mod end;
 pub mod pool;
 pub mod protocol;
 mod records;
@@ -26,7 +26,6 @@ use clscope_trace::file::BLOCK_HEADER_LEN;
 use clscope_trace::record::{self, DropReason, Record};
 use clscope_trace::ring_file::{RING_HEADER_LEN, ring};
 use clscope_trace::variables::BEHIND;
-pub use end::take_drops_without_ring;
 use end::{KEY, on_exit};
 use protocol::{Beginning, cell};
 use records::put_words;
