@@ -132,7 +132,8 @@ impl Sampled {
 
     /// Joins neighbouring blocks.
     fn coarsen(&mut self) {
-        self.per_block *= 2;
+        // Of thousands of kernel objects that are merged it would double for each few of them.
+        self.per_block = self.per_block.saturating_mul(2);
         let joined = self.blocks.chunks(2).map(|pair| match pair {
             [a, b] => a.plus(b),
             _ => pair[0],

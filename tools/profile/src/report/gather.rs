@@ -112,6 +112,16 @@ fn totals<'s>(sums: impl Iterator<Item = &'s CommandSums>) -> (Interval, Vec<Int
     Interval::sum_and_others(&each)
 }
 
+/// Why not all commands of a process have a time, where that matters.
+fn why_missing(trace: &Trace<'_>, stats: &Stats, process: ProcessIndex) -> Option<String> {
+    let left_out = trace.process(process).definitions.left_out();
+    left_out.filter(|of| of.commands).map(|of| of.why).or_else(|| {
+        let (without, all) = stats.without_time(process)?;
+        let some = without < all;
+        some.then(|| format!("{without} of {all} commands have no device time"))
+    })
+}
+
 /// A trace's sums in the order of the report's sections.
 struct Sums<'t, 'a> {
     trace: &'t Trace<'a>,
@@ -135,6 +145,8 @@ struct Sums<'t, 'a> {
     preempted: BTreeSet<String>,
     /// What took most of each queue's time.
     runs: BTreeMap<(ProcessIndex, u32), Vec<String>>,
+    /// Why not all commands of each process have a time: looked up for every queue.
+    missing: Vec<Option<String>>,
 }
 
 /// What took most of each queue's time: up to two kernels or kinds of command.
@@ -195,6 +207,10 @@ impl<'t, 'a> Sums<'t, 'a> {
             launches,
             timed,
             left_out,
+            missing: (0u32..)
+                .take(trace.processes.len())
+                .map(|p| why_missing(trace, stats, ProcessIndex(p)))
+                .collect(),
             transfers_left_out: transfers.values().any(|t| t.left_out() > 0),
             transfers,
             sampled: named(&mut sampled.clone()),
@@ -292,12 +308,7 @@ impl<'t, 'a> Sums<'t, 'a> {
     /// Why it is not known what else the devices of a process ran: a filter kept commands out, or
     /// they have no time.
     fn left_out(&self, process: ProcessIndex) -> Option<String> {
-        let left_out = self.trace.process(process).definitions.left_out();
-        left_out.filter(|of| of.commands).map(|of| of.why).or_else(|| {
-            let (without, all) = self.stats.without_time(process)?;
-            let some = without < all;
-            some.then(|| format!("{without} of {all} commands have no device time"))
-        })
+        self.missing.get(process.0 as usize).cloned().flatten()
     }
 
     fn device(&self, (process, id): (ProcessIndex, u32), sums: &DeviceSums) -> Device {
