@@ -245,8 +245,8 @@ pub fn wait(pid: u32, patience: Duration) -> Result<Ended> {
     }
     let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     let patience = i32::try_from(patience.as_millis()).unwrap_or(-1);
-    // SAFETY: one pollfd that lives on this stack.
     let ended = loop {
+        // SAFETY: one pollfd that lives on this stack.
         match unsafe { libc::poll(&mut poll, 1, patience) } {
             -1 if interrupted() => {}
             ready => break ready == 1,
