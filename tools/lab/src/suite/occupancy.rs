@@ -273,7 +273,7 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
 fn conclude(_: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
     let of = |name: &str| {
         let case = results.iter().find(|r| r.parameter("kernel") == Some(name))?;
-        Some(case.estimate("throughput")?)
+        case.estimate("throughput")
     };
     let pairs = [
         ("permute", "permute/identity", "permute/random", "a permutation that scatters"),

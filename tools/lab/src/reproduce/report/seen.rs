@@ -210,7 +210,7 @@ impl<'r> Seen<'r> {
             }
         }
         let why = "not measured with more work-groups than compute units";
-        worst.map(|w| exact(w)).ok_or_else(|| why.to_owned())
+        worst.map(exact).ok_or_else(|| why.to_owned())
     }
 
     /// What is asked of the curve of needed work-items.
@@ -299,7 +299,7 @@ impl<'r> Seen<'r> {
             }
             Ours::AtFull(of, alpha) => Ok(exact(fitted()?.at_full(of, alpha)?)),
             Ours::Energy(of) => of.compute(self),
-            Ours::Computed(by) => by.value().map(|x| exact(x)),
+            Ours::Computed(by) => by.value().map(exact),
             Ours::Needed(case, of) => self.need(case, of),
             Ours::SawTooth { figure, over } => self.saw_tooth(figure, over),
             Ours::Input(input) => Ok(exact(fitted()?.input(input)?)),
