@@ -3,6 +3,7 @@
 //! limits of file sizes, kills, thousands of threads, calls by the hundred million. Each ends as it
 //! does bare, within its time, and what it completed is in its trace. Fails on the first that does
 //! not, and keeps its trace. A seed names the series.
+#![forbid(unsafe_code)]
 
 use crate::folder;
 use crate::process::{self, Ended, Places, Runner, Way};
