@@ -473,8 +473,11 @@ fn too_few(of: &Kernel, device: &Device, all: &[Candidate]) -> Option<Verdict> {
     let groups = of.groups()?;
     let used = units_used(of, device);
     let most = 1.0 - f64::from(device.compute_units.max(1)).recip();
-    let is_idle =
-        |c: &&Candidate| matches!(c.resource, Resource::FewGroups | Resource::UnevenGroups);
+    let is_idle = |c: &&Candidate| {
+        // Of a GPU those are what the longest group waits for.
+        let is_uneven = c.resource == Resource::UnevenGroups && device.is_cpu();
+        c.resource == Resource::FewGroups || is_uneven
+    };
     let few = all.iter().filter(|_| 1.0 - used >= FEW * most).find(is_idle)?;
     let rest = few.most.value.max(f64::MIN_POSITIVE);
     let is_other = |c: &&Candidate| !is_idle(c) && !is_shared_out(c, of, device);
