@@ -177,9 +177,10 @@ fn acquire(
     // A record's time may be before the last one's.
     let time = time.max(t.last.get());
     let old = t.ring.get();
-    // SAFETY: a leaked box that only this thread uses, or NULL.
-    let failed = unsafe { old.as_ref() }.map_or(0, |o| o.failed);
-    begin_region(t, &region, thread, sequence, time);
+    let dropped = begin_region(t, &region, thread, sequence, time);
+    // What threads without a ring dropped had no room. SAFETY: a leaked box that only this thread
+    // uses, or NULL.
+    let failed = unsafe { old.as_ref() }.map_or(dropped, |o| o.failed);
     let place = files::Place::default();
     let owned = Owned {
         recording,
@@ -205,8 +206,8 @@ fn acquire(
 }
 
 /// Makes a region the one that the thread fills, with what the header before said of its call and
-/// its drops.
-fn begin_region(t: &Thread, region: &Region, thread: u32, sequence: u64, time: u64) {
+/// its drops: how many those are.
+fn begin_region(t: &Thread, region: &Region, thread: u32, sequence: u64, time: u64) -> u64 {
     let (before, header) = (t.header.get(), region.header());
     // SAFETY: the region is mapped, page-aligned and at least a page; it is ours alone. Before it
     // the thread had another, or SCRATCH, whose call may be any thread's.
@@ -227,10 +228,11 @@ fn begin_region(t: &Thread, region: &Region, thread: u32, sequence: u64, time: u
     // Drops that the previous header has not reported yet. Taken last: a signal handler may have
     // counted there until now. SAFETY: both are ring headers, or SCRATCH, which threads without a
     // ring share.
-    unsafe {
+    let dropped = unsafe {
         let dropped = cell(before, ring::DROPPED).swap(0, Ordering::Relaxed);
         cell(header, ring::DROPPED).fetch_add(dropped, Ordering::Relaxed);
-    }
+        dropped
+    };
     t.last.set(time);
     t.key.set(0);
     // SAFETY: the header is RING_HEADER_LEN bytes long and the region ends at its size.
@@ -238,6 +240,7 @@ fn begin_region(t: &Thread, region: &Region, thread: u32, sequence: u64, time: u
         t.cursor.set(header.add(RING_HEADER_LEN).cast());
         t.limit.set(header.add(region.size()).cast());
     }
+    dropped
 }
 
 /// Nanoseconds after which a thread without room looks for some again.
