@@ -44,7 +44,7 @@ pub struct Stage<'c> {
     /// The bytes that launches change, of each memory that is put back between them: first and
     /// behind the last.
     changed: Vec<(usize, std::ops::Range<usize>)>,
-    /// Room of the size of memories, for copies of what would be put back.
+    /// What a launch leaves in memories, for [`Self::put_results`].
     results: Vec<(usize, Buffer)>,
     /// What memories are copied to so that they are used, and what is copied there so that caches
     /// hold something else.

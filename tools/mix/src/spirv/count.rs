@@ -3,7 +3,7 @@
 //! Functions that kernels call are handed the buffer, too. Where sizes have 64 bits the buffer holds
 //! several copies: each kernel goes by its work-group to one of them.
 
-use super::{HEADER, Layout, Module, Type, op};
+use super::{HEADER, Layout, Module, Type, Word, op};
 use crate::Error;
 use crate::program::{Counted, Function, shards};
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,12 +41,13 @@ pub fn counted(bytes: &[u8]) -> Result<Counted, Error> {
     if layout.capabilities.contains(&FUNCTION_POINTERS) {
         return Err(Error::Unsupported { what: "calls functions through pointers" });
     }
-    let mut writer = Writer { bound: layout.bound, new: Insertions::new() };
+    let mut writer =
+        Writer { bound: layout.bound, new: Insertions::new(), longer: BTreeMap::new() };
     writer.capabilities(&layout);
     let common = writer.common(&layout);
     let kernels = layout.kernels();
-    let is_told = layout.is_wide && layout.called_by_others(&kernels).next().is_none();
-    let copies = if is_told { shards(layout.program.blocks.len()) } else { 1 };
+    let are_apart = layout.is_wide && !layout.others_call(&kernels);
+    let copies = if are_apart { shards(layout.program.blocks.len()) } else { 1 };
     let own_copy = (copies > 1).then(|| writer.copies(&layout, &common, copies));
     let mut patched = Vec::new();
     let kinds = writer.function_types(&layout, &common);
@@ -106,10 +107,8 @@ pub fn counted(bytes: &[u8]) -> Result<Counted, Error> {
         for (end, callee) in &places.calls {
             let has_body = layout.functions.iter().any(|f| f.id == *callee && !f.blocks.is_empty());
             if has_body {
-                // Directly behind the call, before anything else that is put there. A kernel goes to
-                // its copy by itself.
-                let buffer = if kernels.contains(callee) { given } else { buffer };
-                writer.new.entry(*end).or_default().insert(0, buffer);
+                // A kernel goes to its copy by itself.
+                writer.lengthen(*end, if kernels.contains(callee) { given } else { buffer });
             }
         }
     }
@@ -119,8 +118,7 @@ pub fn counted(bytes: &[u8]) -> Result<Counted, Error> {
         }
     }
     let program = layout.program.clone().within_limits()?;
-    let added = own_copy.as_ref().map_or_else(Vec::new, |of| vec![of.group, of.groups]);
-    let code = writer.woven(&module, &layout, &added);
+    let code = writer.woven(&module);
     Ok(Counted {
         code,
         program,
@@ -143,14 +141,10 @@ impl Layout {
         all().filter(|(_, of)| is_one(of)).map(|(places, _)| places.id).collect()
     }
 
-    /// Kernels that functions call that are none.
-    fn called_by_others<'l>(
-        &'l self,
-        kernels: &'l BTreeSet<u32>,
-    ) -> impl Iterator<Item = u32> + 'l {
-        let others = self.functions.iter().filter(|of| !kernels.contains(&of.id));
-        let calls = others.flat_map(|of| of.calls.iter().map(|(_, callee)| *callee));
-        calls.filter(|callee| kernels.contains(callee))
+    /// Whether functions that are none of these call any.
+    fn others_call(&self, kernels: &BTreeSet<u32>) -> bool {
+        let mut others = self.functions.iter().filter(|of| !kernels.contains(&of.id));
+        others.any(|of| of.calls.iter().any(|(_, callee)| kernels.contains(callee)))
     }
 }
 
@@ -182,6 +176,8 @@ struct Copies {
 struct Writer {
     bound: u32,
     new: Insertions,
+    /// Words that instructions have more, by where they end.
+    longer: BTreeMap<usize, u32>,
 }
 
 impl Writer {
@@ -195,6 +191,12 @@ impl Writer {
         let to = self.new.entry(at).or_default();
         to.push((operands.len() as u32 + 1) << 16 | u32::from(opcode));
         to.extend_from_slice(operands);
+    }
+
+    /// Gives the instruction that ends there one more operand, before anything else that is put there.
+    fn lengthen(&mut self, end: usize, operand: u32) {
+        self.new.entry(end).or_default().insert(0, operand);
+        *self.longer.entry(end).or_default() += 1;
     }
 
     fn capabilities(&mut self, layout: &Layout) {
@@ -237,7 +239,7 @@ impl Writer {
             });
             for (end, _, named) in &layout.entries {
                 if !named.contains(&variable) {
-                    self.new.entry(*end).or_default().insert(0, variable);
+                    self.lengthen(*end, variable);
                 }
             }
             variable
@@ -311,28 +313,11 @@ impl Writer {
         out
     }
 
-    /// The module with all that is new. Calls that got an argument are a word longer, and entry points
-    /// that name variables more.
-    fn woven(&self, module: &Module, layout: &Layout, added: &[u32]) -> Vec<u8> {
-        let mut longer: Vec<(usize, u32)> = Vec::new();
-        for word in module.instructions().flatten() {
-            let callee = word.operand(2);
-            let has_body =
-                || layout.functions.iter().any(|f| f.id == callee && !f.blocks.is_empty());
-            match word.opcode {
-                op::FUNCTION_CALL if has_body() => longer.push((word.at, 1)),
-                op::ENTRY_POINT => {
-                    let entry = layout.entries.iter().find(|(end, ..)| *end == word.end());
-                    let new = entry.map_or(0, |(_, _, named)| {
-                        added.iter().filter(|id| !named.contains(id)).count()
-                    });
-                    longer.push((word.at, new as u32));
-                }
-                _ => {}
-            }
-        }
+    /// The module with all that is new.
+    fn woven(&self, module: &Module) -> Vec<u8> {
+        let longer = |of: Word<'_>| Some((of.at, *self.longer.get(&of.end())?));
+        let mut longer = module.instructions().flatten().filter_map(longer).peekable();
         let mut out: Vec<u32> = Vec::with_capacity(module.words.len() * 2);
-        let mut longer = longer.into_iter().peekable();
         for (at, word) in module.words.iter().enumerate() {
             out.extend(self.new.get(&at).into_iter().flatten());
             let mut word = *word;

@@ -326,10 +326,9 @@ fn waiting(
 /// Bytes of global memory that the nearest cache gives for certain: an access of a warp takes a
 /// pass of its own, of as many bytes as a lane's word each. What lanes share comes once, so that
 /// wider words count in full only where pieces were counted.
-fn certain_bytes(kernel: &Kernel) -> Option<Figure> {
+fn certain_bytes(kernel: &Kernel, device: &Device) -> Option<Figure> {
     let mix = kernel.mix.as_ref()?;
-    let global = |c: &Class| matches!(c.memory(), Some(Space::Global | Space::Generic));
-    let each = mix.classes.iter().filter(|(c, _)| global(c)).map(|(_, tally)| {
+    let each = mix.classes.iter().filter(|(c, _)| is_cached(**c, device)).map(|(_, tally)| {
         let passes = tally.warps.map_or(tally.bytes, |w| w.saturating_mul(clscope_mix::PASS));
         tally.bytes.min(passes)
     });
@@ -553,7 +552,7 @@ fn of_memory(
                 let most = kernel.cached().unwrap_or(bytes);
                 // Pieces that were counted are moved.
                 let counted = kernel.mix.as_ref().is_some_and(|m| m.sectors().is_some());
-                let least = match certain_bytes(kernel).filter(|_| !counted) {
+                let least = match certain_bytes(kernel, device).filter(|_| !counted) {
                     Some(certain) if counted_is_certain => certain,
                     _ => most,
                 };
