@@ -327,25 +327,20 @@ impl Of<'_> {
         }
     }
 
-    /// The rate is measured with items that index arrays of 128 bytes differently, which the nearest
-    /// cache does not hold: those that it holds come at its own rate.
+    /// The rate is measured with items that index arrays of 128 bytes differently.
     fn private(&self) -> Takes {
         let asked = Figure::counted(self.tally.bytes);
-        let set = self.kernel.private_set(self.device);
-        let units = f64::from(self.device.compute_units.max(1));
-        let near = self.device.get(name::L1).ok().filter(|_| {
-            let held = self.kernel.first_cache(self.device);
-            set.zip(held).is_some_and(|(set, held)| set / units <= held)
-        });
-        let best = near.map_or(self.best, |near| near.larger(self.best));
         let least = match self.tally.transactions {
-            Some(words) => Figure::counted(4 * words).larger(asked.times(1.0 / PIECE)).over(best),
-            None => asked.over(best),
+            Some(words) => {
+                Figure::counted(4 * words).larger(asked.times(1.0 / PIECE)).over(self.best)
+            }
+            None => asked.over(self.best),
         };
         let most = least.times(PIECE);
         // Arrays of many items lie in a farther cache, or in memory; those of a CPU's in the nearest.
         let kept = self.device.last_cache().map(|all| KEPT * all);
-        match near.is_some() || set.zip(kept).is_some_and(|(set, kept)| set <= kept) {
+        let set = self.kernel.private_set(self.device);
+        match set.zip(kept).is_some_and(|(set, kept)| set <= kept) {
             true => Takes::exactly(least),
             false if self.device.is_cpu() => Takes { least, likely: least, most },
             false => Takes::between(least, most),
