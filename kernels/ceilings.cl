@@ -1,5 +1,5 @@
 // Ceilings of single kinds of instruction, four chains side by side: -DKIND=MUL|DIV|LONG_ADD|LONG_MUL|LONG_DIV|CONVERT|ROOT|CONSTANT|
-// PRIVATE|BARRIER|ATOMIC|RESULT|LOCAL_ATOMIC|ADD|LOGIC|SINGLE|DOUBLE|GATHER|SCATTER|APART|BITS, as numbers that the host names (see below).
+// PRIVATE|BARRIER|ATOMIC|RESULT|LOCAL_ATOMIC|ADD|LOGIC|SINGLE|DOUBLE|GATHER|SCATTER|APART|BITS|STORE|WAIT, as numbers that the host names (see below).
 // Arguments: out (a word an item), table (1024 words in constant memory, word w is w * 2654435761), put (words for atomics, 0 at first),
 // trips, a and b (what the kind steps by; see its statement).
 // -DIMAGE has a kernel of its own, `images`. A correct run leaves in out[i] what the same statements give on the host, and adds to put one for each atomic.
@@ -26,6 +26,9 @@
 #define SCATTER 20
 #define APART 21
 #define BITS 22
+// Stores side by side, and barriers alone.
+#define STORE 23
+#define WAIT 24
 
 #define EACH(s) s(x) s(y) s(z) s(w)
 
@@ -64,7 +67,7 @@ kernel SIZED void ceilings(global uint *out, constant uint *table, global uint *
 #else
     uint x = i * 2654435761u, y = x + 1, z = x + 2, w = x + 3;
 #endif
-#if KIND == BARRIER || KIND == LOCAL_ATOMIC
+#if KIND == BARRIER || KIND == WAIT || KIND == LOCAL_ATOMIC
     local uint scratch[1024];
     scratch[l] = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -80,7 +83,7 @@ kernel SIZED void ceilings(global uint *out, constant uint *table, global uint *
     }
 #endif
     // Of CONSTANT: all items of a launch side by side read one word, or each another one.
-#if KIND >= GATHER && KIND <= APART
+#if KIND >= GATHER && KIND <= APART || KIND == STORE
     uint at = i;
 #else
     uint at = b * i;
@@ -127,6 +130,12 @@ kernel SIZED void ceilings(global uint *out, constant uint *table, global uint *
 #elif KIND == BARRIER
 #define STEP(v) scratch[l] = v; barrier(CLK_LOCAL_MEM_FENCE); v += scratch[l ^ 1u]; barrier(CLK_LOCAL_MEM_FENCE);
         EACH(STEP)
+#elif KIND == WAIT
+#define STEP(v) barrier(CLK_LOCAL_MEM_FENCE);
+        TIMES4(EACH(STEP))
+#elif KIND == STORE
+#define STEP(v) put[at & a] = v + at; at += b;
+        TIMES4(EACH(STEP))
 #elif KIND == ATOMIC
 #define STEP(v) atomic_add(&put[at & a], 1u); at += 4099u * 32u;
         EACH(STEP)

@@ -336,10 +336,12 @@ const RATES: [(&str, &[&str]); 29] = [
 ];
 
 /// Parameters that are the largest figure of the cases whose ids begin so, with its unit.
-const SINGLE: [(&str, &str, &str, &str); 8] = [
+const SINGLE: [(&str, &str, &str, &str); 10] = [
     (name::DRAM_COPY, "memory/copy/", "bandwidth", "GB/s"),
     (name::LOCAL, "memory/local/", "bandwidth", "GB/s"),
     (name::PRIVATE, "ceilings/private", "bandwidth", "GB/s"),
+    (name::STORE_LAST, "ceilings/store_last", "bandwidth", "GB/s"),
+    (name::LATENCY_BARRIER, "ceilings/barrier_wait", "latency", "ns"),
     (name::SPECIAL, "classes/float/special", "rate", "Gop/s"),
     (name::LAUNCH, "levels/launch", "empty", "ns"),
     (name::LAUNCH_PERIOD, "levels/launch", "period", "ns"),

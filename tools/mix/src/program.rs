@@ -242,7 +242,8 @@ pub struct Tally {
     /// Of the instructions, those under a predicate: counted as executed.
     pub predicated: u64,
     /// What warps' accesses to memory take: of global memory the pieces of [`SECTOR`] bytes that a
-    /// warp touches, of constant and private memory the words, of local memory the passes through its banks (a word of each bank in one).
+    /// warp touches, of constant memory the lines of [`LINE`] bytes, of private memory the words, of
+    /// local memory the passes through its banks (a word of each bank in one).
     /// `None` where they are not counted, and for classes that access neither.
     pub transactions: Option<u64>,
 }
@@ -252,6 +253,9 @@ pub const SECTOR: u64 = 32;
 
 /// Bytes that the banks of local memory give in one pass.
 pub const PASS: u64 = 128;
+
+/// Bytes of a line of NVIDIA's nearest cache.
+pub const LINE: u64 = 128;
 
 /// How the accesses of warps to one memory lie.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -391,6 +395,14 @@ impl Program {
     pub fn in_place(&self, kernel: &str) -> BTreeSet<u32> {
         let of_the_name = self.functions.iter().filter(|f| f.name == kernel);
         of_the_name.flat_map(|f| f.in_place.iter().copied()).collect()
+    }
+
+    /// Whether a kernel, or any function that kernels may call, has arrays in private memory.
+    pub fn has_arrays(&self, kernel: &str) -> bool {
+        let own = self.functions.iter().filter(|f| !f.kernel || f.name == kernel);
+        let blocks = own.flat_map(|f| self.blocks.get(f.blocks.clone()).unwrap_or_default());
+        let mut all = blocks.flat_map(|block| &block.instructions);
+        all.any(|of| of.class.memory() == Some(Space::Private))
     }
 
     /// Work-items that entered a kernel, by its first block. Compilers write an entry point that

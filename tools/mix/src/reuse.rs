@@ -104,12 +104,35 @@ pub struct Reuse {
     /// Passes of loads through the banks of the nearest cache, which are those of local memory: all,
     /// and no sample.
     pub passes: u64,
+    /// Lines of global memory that warps touch, each time; `None` where nobody counted them.
+    #[serde(default)]
+    pub lines: Option<Lines>,
+}
+
+/// Lines of [`LINE`](crate::LINE) bytes that warps touch: all, and no sample.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Lines {
+    /// By loads.
+    pub loaded: u64,
+    /// By stores.
+    pub stored: u64,
 }
 
 impl Reuse {
     /// Adds what another launch showed.
     pub fn add(&mut self, other: &Self) {
         self.passes = self.passes.saturating_add(other.passes);
+        // A launch that adds nothing yet takes over what the other one has.
+        let is_empty = self.far.total() == 0 && self.near.total() == 0;
+        self.lines = match (self.lines, other.lines) {
+            (Some(a), Some(b)) => Some(Lines {
+                loaded: a.loaded.saturating_add(b.loaded),
+                stored: a.stored.saturating_add(b.stored),
+            }),
+            (None, more) if is_empty => more,
+            _ => None,
+        };
         self.near.add(&other.near);
         self.far.add(&other.far);
     }

@@ -437,6 +437,9 @@ fn mixes(view: &View<'_>, out: &mut BTreeMap<String, OnDevice>) {
             if kernel.mix.is_none() {
                 kernel.by_code = texts.by_code(kernel, on.is_cpu);
             }
+            if !on.is_cpu {
+                kernel.keep_arrays_in_registers();
+            }
         }
     }
 }
@@ -498,6 +501,7 @@ fn count(kernel: &mut Kernel, rows: &[&KernelMix], texts: &mut Texts<'_, '_>) {
     } else {
         let mut mix = Mix::default();
         let (mut footprint, mut in_place) = (Some(0.0), 0.0);
+        let mut arrays = false;
         for row in &counted {
             let n = row.launches.max(row.counted) as f64;
             mix.add(&scaled(&row.mix, n / row.counted as f64 / launches as f64));
@@ -514,6 +518,7 @@ fn count(kernel: &mut Kernel, rows: &[&KernelMix], texts: &mut Texts<'_, '_>) {
                 .try_fold(0u64, |sum, size| Some(sum.saturating_add(size?)));
             footprint = footprint.zip(bytes).map(|(f, b)| f + b as f64 * n / launches as f64);
             in_place += both as f64 * n / launches as f64;
+            arrays |= program.is_none_or(|p| row.language != "ptx" || p.has_arrays(&row.kernel));
             let blocks = program.map_or(&[][..], |p| &p.blocks);
             let times = n / row.counted as f64 / launches as f64;
             kernel.blocks.extend(row.blocks.iter().filter_map(|(at, (threads, warps))| {
@@ -527,6 +532,8 @@ fn count(kernel: &mut Kernel, rows: &[&KernelMix], texts: &mut Texts<'_, '_>) {
         let longest = counted.iter().filter_map(|row| row.longest_group).max();
         kernel.longest_group = longest.map(|n| n as f64 / mean).filter(|times| times.is_finite());
         (kernel.mix, kernel.footprint, kernel.in_place) = (Some(mix), footprint, in_place);
+        let beyond = counted.iter().filter_map(|row| row.resources.private_bytes).max();
+        kernel.spilled = beyond.filter(|bytes| *bytes > 0 && !arrays);
         kernel.counted_launches = counted.iter().map(|r| r.counted).fold(0, u64::saturating_add);
         let spread = counted.iter().filter_map(|r| r.spread);
         let spread = spread.reduce(|(l, h), (least, most)| (l.min(least), h.max(most)));

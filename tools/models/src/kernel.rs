@@ -7,7 +7,7 @@ use crate::figure::{Evidence, Figure, Missing};
 use crate::latency;
 use crate::roofline::Resource;
 use crate::traffic::Traffic;
-use clscope_mix::{Block, Class, Mix, Precision, Space};
+use clscope_mix::{Block, Class, Mix, Precision, Space, Tally};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the compiler and the launch set aside for work-items and groups.
@@ -98,6 +98,8 @@ pub struct Kernel {
     pub in_place: f64,
     /// What is set aside for it.
     pub resources: Resources,
+    /// Bytes of an item's registers that lie in private memory: of code without arrays.
+    pub spilled: Option<u64>,
     /// Share of memory's bandwidth in use, from counters, of what they call 100 %.
     pub dram_share: Option<Figure>,
     /// Bytes that memory moved, from counters.
@@ -139,6 +141,33 @@ impl Kernel {
             });
         }
         self
+    }
+
+    /// An array that registers hold is not memory: where the runtime says that items of a GPU have none
+    /// beyond them (CL_KERNEL_PRIVATE_MEM_SIZE is 0), what the code writes as an access to one is a
+    /// move.
+    pub(crate) fn keep_arrays_in_registers(&mut self) {
+        if self.resources.private_bytes != Some(0) {
+            return;
+        }
+        let is_private = |class: Class| class.memory() == Some(Space::Private);
+        for mix in self.mix.iter_mut().chain(&mut self.by_code) {
+            let own: Vec<Class> = mix.classes.keys().copied().filter(|c| is_private(*c)).collect();
+            for class in own {
+                let Some(was) = mix.classes.remove(&class) else { continue };
+                let moves = mix
+                    .classes
+                    .entry(Class::Move)
+                    .or_insert_with(|| Tally { warps: was.warps.map(|_| 0), ..Tally::default() });
+                moves.threads = moves.threads.saturating_add(was.threads);
+                moves.predicated = moves.predicated.saturating_add(was.predicated);
+                moves.warps = moves.warps.zip(was.warps).map(|(a, b)| a.saturating_add(b));
+            }
+        }
+        let all = self.blocks.iter_mut().flat_map(|(block, _)| &mut block.instructions);
+        for instruction in all.filter(|of| is_private(of.class)) {
+            (instruction.class, instruction.bytes) = (Class::Move, 0);
+        }
     }
 
     /// Groups.
@@ -287,8 +316,11 @@ impl Kernel {
     pub fn private_set(&self, device: &Device) -> Option<f64> {
         let each = self.resources.private_bytes.filter(|bytes| *bytes > 0)? as f64;
         let units = f64::from(device.compute_units.max(1));
-        let resident = device.get(name::RESIDENT).ok()?.value * units;
-        Some(each * resident.min(self.items.map_or(resident, |n| n as f64)))
+        let resident = match latency::occupancy_on(device, self).zip(self.local) {
+            Some((occupancy, local)) => (occupancy.groups * local) as f64,
+            None => device.get(name::RESIDENT).ok()?.value,
+        };
+        Some(each * (resident * units).min(self.items.map_or(f64::INFINITY, |n| n as f64)))
     }
 
     /// Share of what resident items touch, of so many bytes of a launch, that the nearest cache
@@ -368,6 +400,9 @@ pub fn scaled(mix: &Mix, by: f64) -> Mix {
     // Shares of a sample stay.
     if let Some(reuse) = &mut out.reuse {
         reuse.passes = times(reuse.passes);
+        if let Some(lines) = &mut reuse.lines {
+            (lines.loaded, lines.stored) = (times(lines.loaded), times(lines.stored));
+        }
     }
     out
 }

@@ -6,7 +6,7 @@
 use super::memory::{filled, word};
 use super::{Case, Gave, Suite, geometry};
 use crate::bench::{Bench, CaseError, Settings};
-use crate::cl::{ClError, DeviceFacts};
+use crate::cl::{ClError, DeviceFacts, DeviceKind};
 use crate::job::{Arg, Fill, Job, Need, Outcome, Scalar, TEXELS, Trips};
 use crate::results::{CaseResult, Figure, Finding};
 use crate::source::Source;
@@ -46,6 +46,8 @@ enum Kind {
     Scatter,
     Apart,
     Bits,
+    Store,
+    Wait,
 }
 
 /// Words of the table in constant memory.
@@ -64,7 +66,7 @@ const STRIDE: u32 = 1 << 24 | 1;
 /// Name, kind, operations or bytes of an item in a turn, what it steps by.
 type Variety = (&'static str, Kind, u32, [u32; 2]);
 
-const VARIETIES: [Variety; 31] = [
+const VARIETIES: [Variety; 33] = [
     ("single", Kind::Single, 16, [2, 1]),
     ("double", Kind::Double, 16, [2, 1]),
     ("image", Kind::Image, 16, [0, 0]),
@@ -82,6 +84,8 @@ const VARIETIES: [Variety; 31] = [
     ("constant_apart", Kind::Constant, 16, [7, 37]),
     ("private", Kind::Private, 48, [0, 1]),
     ("barrier", Kind::Barrier, 8, [0, 0]),
+    ("barrier_wait", Kind::Wait, 16, [0, 0]),
+    ("store_last", Kind::Store, 64, [SPREAD as u32 - 1, 0]),
     ("atomic", Kind::Atomic, 4, [SPREAD as u32 - 1, 1]),
     ("atomic_word", Kind::Atomic, 4, [0, 1]),
     ("atomic_result", Kind::Result, 4, [0, 1]),
@@ -201,6 +205,8 @@ impl Variant {
                 | Kind::Single
                 | Kind::Double
                 | Kind::Barrier
+                | Kind::Wait
+                | Kind::Store
                 | Kind::Atomic
                 | Kind::Result
                 | Kind::Gather
@@ -271,7 +277,7 @@ impl Variant {
         if self.kind == Kind::Image {
             return self.of_image(settings);
         }
-        let scatters = matches!(self.kind, Kind::Gather | Kind::Scatter);
+        let scatters = matches!(self.kind, Kind::Gather | Kind::Scatter | Kind::Store);
         let put = if self.is_atomic() || scatters { 4 * (self.by[0] as usize + 1) } else { 64 };
         let mut defines = vec![format!("-DKIND={}", self.kind as u32)];
         let mut needs = Vec::new();
@@ -279,7 +285,7 @@ impl Variant {
             defines.push("-DNEEDS_DOUBLE".to_owned());
             needs.push(Need::Type(Scalar::Double));
         }
-        if matches!(self.kind, Kind::Barrier | Kind::LocalAtomic) {
+        if matches!(self.kind, Kind::Barrier | Kind::Wait | Kind::LocalAtomic) {
             needs.push(Need::Local(4096));
         }
         let zeros = Fill::Pattern { buffer: 2, pattern: vec![0; 4], bytes: put };
@@ -311,7 +317,12 @@ fn run(bench: &mut Bench<'_>, variant: Variant) -> Result<Gave, CaseError> {
     let all = geometry.items() as f64 * f64::from(geometry.trips) * f64::from(variant.each);
     let rate = timing.time_ns.mean.reciprocal(all);
     let figure = match variant.kind {
-        Kind::Private => Figure::new("bandwidth", "GB/s", rate),
+        Kind::Private | Kind::Store => Figure::new("bandwidth", "GB/s", rate),
+        // Of one warp at a time each, one after the other.
+        Kind::Wait => {
+            let each = all / geometry.items() as f64;
+            Figure::new("latency", "ns", timing.time_ns.mean.times(each.recip()))
+        }
         _ => Figure::new("operations", "Gop/s", rate),
     };
     Ok(Gave::of_kernel(measured, vec![figure]))
@@ -321,9 +332,21 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
     let (groups, wanted) = geometry(device, settings);
     // Neighbours exchange, in pairs, and groups fit the scratch memory.
     let group = (1usize << wanted.max(1).ilog2()).clamp(2, 1024);
-    let each = VARIETIES.into_iter().map(|(name, kind, each, by)| {
+    // What of a GPU nothing else measures.
+    let all = VARIETIES.into_iter().filter(|(_, kind, ..)| {
+        device.kind == DeviceKind::Gpu || !matches!(kind, Kind::Store | Kind::Wait)
+    });
+    let each = all.map(|(name, kind, each, by)| {
         let last = if settings.tiny { by[0].min(SPREAD as u32 - 1) } else { by[0] };
-        let variant = Variant { kind, each, by: [last, by[1]], groups, group };
+        let by = match kind {
+            // The next words that no item has.
+            Kind::Store => [last, (groups * group) as u32],
+            _ => [last, by[1]],
+        };
+        // One warp a compute unit waits for nobody else.
+        let wait = (device.compute_units.max(1) as usize, super::lanes(device));
+        let (groups, group) = if kind == Kind::Wait { wait } else { (groups, group) };
+        let variant = Variant { kind, each, by, groups, group };
         Case::new(format!("ceilings/{name}"), SUITE.name, move |bench| run(bench, variant))
             .with([("kind", json!(name))])
     });
@@ -347,7 +370,12 @@ mod tests {
                 Kind::Root | Kind::Single | Kind::Double | Kind::Barrier | Kind::Result => {
                     assert_eq!(some, None, "{name}");
                 }
-                Kind::Atomic | Kind::Gather | Kind::Scatter | Kind::Apart => {
+                Kind::Atomic
+                | Kind::Gather
+                | Kind::Scatter
+                | Kind::Apart
+                | Kind::Wait
+                | Kind::Store => {
                     assert_eq!(some, more, "{name}")
                 }
                 _ => assert_ne!(some, more, "{name}"),

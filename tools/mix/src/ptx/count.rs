@@ -174,21 +174,28 @@ impl Writer {
         format!("\n.global .align 8 .u64 {p}counts[{}];\n{tables}", self.words * self.shards)
     }
 
-    /// The counter of loads' passes through banks, of a function that may have any.
-    fn passes(&self, own: &Own<'_, '_>) -> Option<usize> {
-        let (first, banks) = self.reuse?;
-        (banks && !own.accesses.is_empty()).then_some(first + reuse::PASSES)
+    /// Registers that add up of all accesses of a function, each with its counter: passes of loads
+    /// through banks, lines that are loaded and stored.
+    fn sums(&self, own: &Own<'_, '_>) -> Vec<(&'static str, usize)> {
+        let Some((first, banks)) = self.reuse.filter(|_| !own.accesses.is_empty()) else {
+            return Vec::new();
+        };
+        let passes = banks.then_some(("u", first + reuse::PASSES));
+        let lines = [("j", first + reuse::LINES), ("f", first + reuse::LINES + 1)];
+        passes.into_iter().chain(lines).collect()
     }
 
     /// Where a function counts how soon memory is touched again.
     fn again(&self, direct: bool) -> Option<Again> {
         let (first, banks) = self.reuse?;
         let p = &self.prefix;
-        let passes = match direct {
-            true => format!("[%{p}a+{}]", (first + reuse::PASSES) * 8),
-            false => format!("%{p}u"),
+        let sum = |register: &str, at: usize| match direct {
+            true => format!("[%{p}a+{}]", (first + at) * 8),
+            false => format!("%{p}{register}"),
         };
-        Some(Again { first, passes: banks.then_some(passes) })
+        let passes = banks.then(|| sum("u", reuse::PASSES));
+        let lines = [sum("j", reuse::LINES), sum("f", reuse::LINES + 1)];
+        Some(Again { first, passes, lines })
     }
 
     fn declarations(&self, own: &Own<'_, '_>, direct: bool) -> String {
@@ -212,20 +219,28 @@ impl Writer {
             for access in own.accesses {
                 put!(out, ".reg .b32 %{p}x{};", access.counter);
             }
-            if self.passes(own).is_some() {
-                put!(out, ".reg .b32 %{p}u;");
+            for (register, _) in self.sums(own) {
+                put!(out, ".reg .b32 %{p}{register};");
             }
         }
         out
     }
 
-    /// Leaves the address of this work-group's copy in `a`.
+    /// Leaves the address of this work-group's copy in `a`: groups take them in turns, each time from
+    /// the next one on, so that columns of a power of two of groups share none.
     fn address(&self, out: &mut String) {
         let p = &self.prefix;
-        put!(out, "mov.u32 %{p}s, %ctaid.y;");
-        put!(out, "cvt.u64.u32 %{p}v, %{p}s;");
-        put!(out, "mov.u32 %{p}s, %ctaid.x;");
-        put!(out, "cvt.u64.u32 %{p}a, %{p}s;");
+        let wide = |out: &mut String, to: &str, register: &str| {
+            put!(out, "mov.u32 %{p}s, %{register};\ncvt.u64.u32 %{p}{to}, %{p}s;");
+        };
+        wide(out, "a", "ctaid.z");
+        for dimension in ["y", "x"] {
+            wide(out, "v", &format!("nctaid.{dimension}"));
+            put!(out, "mul.lo.s64 %{p}a, %{p}a, %{p}v;");
+            wide(out, "v", &format!("ctaid.{dimension}"));
+            put!(out, "add.s64 %{p}a, %{p}a, %{p}v;");
+        }
+        put!(out, "shr.u64 %{p}v, %{p}a, {};", self.shards.ilog2());
         put!(out, "add.s64 %{p}a, %{p}a, %{p}v;");
         put!(out, "and.b64 %{p}a, %{p}a, {};", self.shards - 1);
         put!(out, "mul.lo.s64 %{p}a, %{p}a, {};", self.words * 8);
@@ -253,8 +268,8 @@ impl Writer {
         for access in own.accesses {
             put!(out, "mov.u32 %{p}x{}, 0;", access.counter);
         }
-        if self.passes(own).is_some() {
-            put!(out, "mov.u32 %{p}u, 0;");
+        for (register, _) in self.sums(own) {
+            put!(out, "mov.u32 %{p}{register}, 0;");
         }
         out
     }
@@ -303,8 +318,8 @@ impl Writer {
         for access in own.accesses {
             add(&format!("x{}", access.counter), self.behind + access.counter);
         }
-        if let Some(at) = self.passes(own) {
-            add("u", at);
+        for (register, at) in self.sums(own) {
+            add(register, at);
         }
         out
     }

@@ -95,6 +95,8 @@ pub(crate) struct Place<'t> {
     pub class: Class,
     /// Bytes of one work-item.
     pub bytes: u32,
+    /// It counts by one, and nobody reads the result.
+    pub tallies: bool,
 }
 
 pub(crate) fn layout(text: &str) -> Result<Layout<'_>, Error> {
@@ -157,6 +159,23 @@ fn in_place(body: &Body<'_>, accesses: &[Place<'_>]) -> BTreeSet<u32> {
     &loaded & &stored
 }
 
+/// Whether an atomic adds 1 to a word of 32 bits, and no other statement reads what was there.
+fn tallies(body: &Body<'_>, opcode: &str, operands: &str) -> bool {
+    let is_sum =
+        opcode.contains(".add.") && matches!(opcode.get(opcode.len() - 4..), Some(".u32" | ".s32"));
+    let by_one = operands.rsplit(',').next().is_some_and(|last| last.trim() == "1");
+    let result = operands.split(',').next().map_or("", str::trim);
+    let is_register = |c: char| c.is_ascii_alphanumeric() || matches!(c, '%' | '_' | '$');
+    let uses = body.statements.iter().filter(|statement| match statement {
+        Statement::Instruction { operands, .. } => {
+            operands.split(|c| !is_register(c)).any(|name| name == result)
+        }
+        Statement::Label { .. } => false,
+    });
+    let is_unread = opcode.starts_with("red") || result == "_" || uses.take(2).count() < 2;
+    is_sum && by_one && is_unread
+}
+
 /// Splits a body: a block begins at a label and behind whatever may go elsewhere.
 fn function<'t>(
     body: &Body<'t>,
@@ -212,7 +231,16 @@ fn function<'t>(
                     let (class, bytes) = (instruction.class, instruction.bytes);
                     instruction.reach = reaches.reach(operands, bytes);
                     let (at, guard, operands, block) = (*at, *guard, *operands, blocks.len() - 1);
-                    places.accesses.push(Place { at, guard, operands, block, class, bytes });
+                    let tallies = class == Class::AtomicLocal && tallies(body, opcode, operands);
+                    places.accesses.push(Place {
+                        at,
+                        guard,
+                        operands,
+                        block,
+                        class,
+                        bytes,
+                        tallies,
+                    });
                 }
                 if let Some(block) = blocks.last_mut() {
                     block.instructions.push(instruction);

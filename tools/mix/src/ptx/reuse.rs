@@ -11,7 +11,7 @@
 //! Source: C. Waldspurger et al., *Efficient MRC Construction with SHARDS*, USENIX FAST 2015 (all
 //! touches of pieces that are chosen by a hash are the touches of a cache as many times smaller).
 
-use crate::reuse::{Histogram, POWERS, Reuse};
+use crate::reuse::{Histogram, Lines, POWERS, Reuse};
 use std::fmt::Write;
 
 /// One piece of so many is seen, as a power of two.
@@ -25,9 +25,11 @@ const UNITS: usize = 256;
 
 /// Counters of a histogram: powers of two, and first touches.
 const EACH: usize = POWERS + 1;
-/// Counters of both, and behind them one of passes through banks.
-pub(crate) const WORDS: usize = PASSES + 1;
+/// Counters of both, and behind them one of passes of loads through banks, and those of lines that are
+/// loaded and stored.
+pub(crate) const WORDS: usize = LINES + 2;
 pub(super) const PASSES: usize = 2 * EACH;
+pub(super) const LINES: usize = PASSES + 1;
 
 /// Clocks and tables, in front of the program.
 pub(super) fn tables(p: &str) -> String {
@@ -117,7 +119,8 @@ pub(crate) fn read(words: &[u64], loads: u64, all: u64) -> Option<Reuse> {
         Some(Histogram { first: *first, again: all }.adjusted(touches >> seen))
     };
     let passes = *words.get(PASSES)?;
-    let out = Reuse { near: of(near, NEAR, loads)?, far: of(far, FAR, all)?, passes };
+    let lines = Some(Lines { loaded: *words.get(LINES)?, stored: *words.get(LINES + 1)? });
+    let out = Reuse { near: of(near, NEAR, loads)?, far: of(far, FAR, all)?, passes, lines };
     (out.far.total() > 0 || out.near.total() > 0).then_some(out)
 }
 
@@ -132,11 +135,11 @@ mod tests {
         (words[POWERS], words[1]) = (3, 5);
         // Far: 2 for the first time, 9 again at once.
         (words[EACH + POWERS], words[EACH]) = (2, 9);
-        words[PASSES] = 77;
+        words[PASSES..].copy_from_slice(&[77, 5, 6]);
         let of = read(&words, 16 * 8, 256 * 11).unwrap();
         assert_eq!(of.near, Histogram { first: 3, again: vec![0, 0, 0, 0, 0, 5] });
         assert_eq!(of.far, Histogram { first: 2, again: [vec![0; 8], vec![9]].concat() });
-        assert_eq!(of.passes, 77);
+        assert_eq!((of.passes, of.lines), (77, Some(Lines { loaded: 5, stored: 6 })));
         // One word that many warps read was chosen, or not: what differs is touched at once again.
         let few = read(&words, 16 * 20, 256 * 4).unwrap();
         assert_eq!((few.near.total(), few.near.first, few.near.again[5]), (20, 3, 17));

@@ -1,16 +1,20 @@
 //! Transactions of memory, counted beside blocks: how many pieces of global memory a warp's access
-//! touches, how many words of constant and private memory, and how often it passes through the banks
-//! of local memory. Lanes of a warp compare
+//! touches, how many lines of constant memory, how many words of private memory, and how often it
+//! passes through the banks of local memory. Lanes of a warp compare
 //! their addresses where the access stands (`match`), so that any address is counted, computed or
 //! loaded.
 //!
 //! * **Global memory**: caches move pieces of 32 bytes. Of the lanes that touch one, the lowest
 //!   counts it.
-//! * **Constant memory** gives one word at a time, and **private memory** lays the words of one index
-//!   side by side: of the lanes that access one, the lowest counts it.
-//! * **Local memory**: 32 banks of 4 bytes give one word each in a pass. A pass takes as many lanes
-//!   as ask for 128 bytes. Of lanes that read one word, the lowest stands for all; the bank of
-//!   which most words are wanted says how many passes there are. Atomics pass once for each lane.
+//! * **Constant memory** whose address differs between lanes is read through the nearest cache, as
+//!   long as its lines take: an H200 reads tables of any size as fast as those of global memory.
+//!   **Private memory** lays the words of one index side by side. Of the lanes that access a line, or
+//!   a word, the lowest counts it.
+//! * **Local memory**: 32 banks of 4 bytes give one word each in a pass. Lanes that ask for 16 bytes
+//!   pass in two halves of a warp. Of lanes that read one word, the lowest stands for all; the bank of
+//!   which most words are wanted says how many passes there are. Atomics pass once for each lane,
+//!   but where they count by one and nobody wants the result: lanes of one word add up first
+//!   (`ATOMS.POPC.INC` of NVIDIA's devices; an H200 counts 33 million hot ones in 8 us).
 //!
 //! Source: NVIDIA, *CUDA C++ Programming Guide*, compute capability 5.x to 9.0, global and shared
 //! memory; Parallel Thread Execution ISA, `match.sync` (6.0, sm_70), `redux.sync` (7.0, sm_80).
@@ -19,7 +23,7 @@ use super::Place;
 use super::reuse;
 use super::scan::Guard;
 use crate::class::{Class, Space};
-use crate::program::{Access, PASS, SECTOR, Transactions};
+use crate::program::{Access, LINE, PASS, SECTOR, Transactions};
 use std::collections::HashMap;
 use std::fmt::Write;
 
@@ -44,6 +48,8 @@ pub(super) struct Again {
     pub first: usize,
     /// What adds up passes of loads through banks: a register, or an address in brackets.
     pub passes: Option<String>,
+    /// The same for lines that are loaded, and stored.
+    pub lines: [String; 2],
 }
 
 /// An access with a counter.
@@ -53,6 +59,8 @@ pub(super) struct Counting<'t> {
     guard: Option<Guard<'t>>,
     class: Class,
     bytes: u32,
+    /// It counts by one, and nobody wants to know how far.
+    tallies: bool,
     address: Address<'t>,
 }
 
@@ -93,7 +101,8 @@ impl<'t> Counters<'t> {
                 Some(Some(address)) if place.bytes > 0 => {
                     let (at, guard) = (place.at, place.guard);
                     let (class, bytes, counter) = (place.class, place.bytes, self.count);
-                    out.push(Counting { at, counter, guard, class, bytes, address });
+                    let tallies = place.tallies;
+                    out.push(Counting { at, counter, guard, class, bytes, tallies, address });
                     self.count += 1;
                     Transactions::Counter(counter)
                 }
@@ -142,6 +151,12 @@ fn add_up(out: &mut String, p: &str, sum: &str, direct: bool) {
     }
 }
 
+/// Leaves in `n` how many lanes have `p`, and in `p` whether the lane is the warp's lowest.
+fn at_once(out: &mut String, p: &str) {
+    put!(out, "vote.sync.ballot.b32 %{p}n, %{p}p, %{p}g;\npopc.b32 %{p}n, %{p}n;");
+    put!(out, "and.b32 %{p}m, %{p}g, %{p}l;\nsetp.eq.u32 %{p}p, %{p}m, 0;");
+}
+
 impl Counting<'_> {
     pub fn memory(&self) -> Option<Space> {
         self.class.memory()
@@ -173,6 +188,23 @@ impl Counting<'_> {
             self.passes(&mut out, p);
             add_up(&mut out, p, passes, direct);
         }
+        let lines = again.and_then(|again| match self.class {
+            Class::LoadGlobal => Some(&again.lines[0]),
+            Class::StoreGlobal => Some(&again.lines[1]),
+            _ => None,
+        });
+        if let Some(lines) = lines {
+            self.address(&mut out, p);
+            put!(out, "activemask.b32 %{p}g;\nshr.u64 %{p}k, %{p}k, {};", LINE.ilog2());
+            self.lowest_of_equals(&mut out, p);
+            match direct {
+                true => {
+                    at_once(&mut out, p);
+                    add_up(&mut out, p, lines, direct);
+                }
+                false => put!(out, "@%{p}p add.u32 {lines}, {lines}, 1;"),
+            }
+        }
         out
     }
 
@@ -186,11 +218,12 @@ impl Counting<'_> {
         }
     }
 
-    /// Leaves in `p` whether the lane stands for a piece of memory, or a word; for all at once, how many there
+    /// Leaves in `p` whether the lane stands for a piece of memory, a line, or a word; for all at once, how many there
     /// are in `n`, and whether the lane is the warp's lowest.
-    fn sectors(&self, out: &mut String, p: &str, at_once: bool, again: Option<&Again>) {
+    fn sectors(&self, out: &mut String, p: &str, direct: bool, again: Option<&Again>) {
         let unit = match self.class.memory() {
             Some(Space::Global) => SECTOR,
+            Some(Space::Constant) => LINE,
             _ => WORD,
         };
         put!(out, "shr.u64 %{p}k, %{p}k, {};", unit.ilog2());
@@ -198,9 +231,8 @@ impl Counting<'_> {
         if let Some(again) = again.filter(|_| unit == SECTOR) {
             *out += &reuse::touch(p, again.first, self.class == Class::LoadGlobal);
         }
-        if at_once {
-            put!(out, "vote.sync.ballot.b32 %{p}n, %{p}p, %{p}g;\npopc.b32 %{p}n, %{p}n;");
-            put!(out, "and.b32 %{p}m, %{p}g, %{p}l;\nsetp.eq.u32 %{p}p, %{p}m, 0;");
+        if direct {
+            at_once(out, p);
         }
     }
 
@@ -226,19 +258,21 @@ impl Counting<'_> {
     /// lowest.
     fn passes(&self, out: &mut String, p: &str) {
         let word = self.bytes.next_power_of_two().clamp(4, 16);
-        // As many words as lanes in one pass.
         let words = PASS as u32 / word;
+        // Lanes that pass together: halves of a warp that ask for the same 16 bytes pass once each, and
+        // a warp that asks for the same 8 bytes once.
+        let lanes = if word == 16 { 16u32 } else { 32 };
         put!(out, "mov.u32 %{p}i, %laneid;\nshr.u64 %{p}k, %{p}k, {};", word.ilog2());
         put!(out, "cvt.u32.u64 %{p}b, %{p}k;\nand.b32 %{p}b, %{p}b, {};", words - 1);
-        let several = words < 32;
+        let several = lanes < 32;
         if several {
             // Lanes of different passes have nothing in common.
-            put!(out, "shr.u32 %{p}n, %{p}i, {};", words.ilog2());
+            put!(out, "shr.u32 %{p}n, %{p}i, {};", lanes.ilog2());
             put!(out, "cvt.u64.u32 %{p}v, %{p}n;\nshl.b64 %{p}v, %{p}v, 48;");
             put!(out, "or.b64 %{p}k, %{p}k, %{p}v;");
             put!(out, "shl.b32 %{p}n, %{p}n, 5;\nor.b32 %{p}b, %{p}b, %{p}n;");
         }
-        if self.class == Class::AtomicLocal {
+        if self.class == Class::AtomicLocal && !self.tallies {
             match self.guard {
                 Some(guard) => put!(out, "setp.eq.and.u32 %{p}p, %{p}i, %{p}i, {guard};"),
                 None => put!(out, "setp.eq.u32 %{p}p, %{p}i, %{p}i;"),
@@ -251,8 +285,8 @@ impl Counting<'_> {
         put!(out, "match.any.sync.b32 %{p}m, %{p}b, %{p}g;\npopc.b32 %{p}n, %{p}m;");
         put!(out, "selp.b32 %{p}n, %{p}n, 0, %{p}p;");
         if several {
-            put!(out, "and.b32 %{p}i, %{p}i, {};", 32 - words);
-            put!(out, "mov.u32 %{p}m, {};\nshl.b32 %{p}m, %{p}m, %{p}i;", (1u32 << words) - 1);
+            put!(out, "and.b32 %{p}i, %{p}i, {};", 32 - lanes);
+            put!(out, "mov.u32 %{p}m, {};\nshl.b32 %{p}m, %{p}m, %{p}i;", (1u32 << lanes) - 1);
             put!(out, "and.b32 %{p}g, %{p}g, %{p}m;");
         }
         put!(out, "redux.sync.max.u32 %{p}n, %{p}n, %{p}g;");

@@ -168,8 +168,9 @@ struct Copies {
     group: u32,
     groups: u32,
     vector: u32,
-    /// Constants: of the copies, a power of two, less 1; counters of a copy.
+    /// Constants: of the copies, a power of two, less 1, and its bits; counters of a copy.
     mask: u32,
+    bits: u32,
     length: u32,
 }
 
@@ -245,12 +246,14 @@ impl Writer {
             variable
         });
         let mask = self.constant(layout, common.word, &[copies as u32 - 1, 0]);
+        let bits = self.constant(layout, common.word, &[copies.ilog2(), 0]);
         let length = layout.program.blocks.len() as u32;
         let length = self.constant(layout, common.word, &[length, 0]);
-        Copies { group, groups, vector, mask, length }
+        Copies { group, groups, vector, mask, bits, length }
     }
 
-    /// The copy of the group that runs: groups take them in turns.
+    /// The copy of the group that runs: groups take them in turns, each time from the next one on, so
+    /// that columns of a power of two of groups share none.
     fn own_copy(&mut self, at: usize, common: &Common, of: &Copies, buffer: u32) -> u32 {
         let mut value = |opcode, operands: &[u32]| {
             let id = self.id();
@@ -265,7 +268,9 @@ impl Writer {
         let row = value(op::IADD, &[plane, y]);
         let row = value(op::IMUL, &[row, columns]);
         let number = value(op::IADD, &[row, x]);
-        let turn = value(op::BITWISE_AND, &[number, of.mask]);
+        let round = value(op::SHIFT_RIGHT_LOGICAL, &[number, of.bits]);
+        let turn = value(op::IADD, &[number, round]);
+        let turn = value(op::BITWISE_AND, &[turn, of.mask]);
         let place = value(op::IMUL, &[turn, of.length]);
         let pointer = self.id();
         let operands = [common.buffer_pointer, pointer, buffer, place];

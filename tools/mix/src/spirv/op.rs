@@ -29,6 +29,7 @@ pub const DECORATE: u16 = 71;
 pub const COMPOSITE_EXTRACT: u16 = 81;
 pub const IADD: u16 = 128;
 pub const IMUL: u16 = 132;
+pub const SHIFT_RIGHT_LOGICAL: u16 = 194;
 pub const BITWISE_AND: u16 = 199;
 pub const ATOMIC_IADD: u16 = 234;
 pub const PHI: u16 = 245;

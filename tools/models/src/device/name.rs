@@ -56,6 +56,8 @@ pub const GATHER_MEMORY: &str = "rate.gather.dram";
 pub const SCATTER_LAST: &str = "rate.scatter.l2";
 /// Stores to words that are scattered over memory.
 pub const SCATTER_MEMORY: &str = "rate.scatter.dram";
+/// Stores to what fits the last-level cache alone, side by side.
+pub const STORE_LAST: &str = "bandwidth.l2.store";
 /// Atomics on global memory, on words that are scattered over what the last cache holds.
 pub const ATOMIC_APART: &str = "rate.atomic.global.scattered";
 /// Atomics on global memory, each on any of 1024 words.
@@ -80,6 +82,8 @@ pub const LATENCY_ADD: &str = "latency.add";
 pub const LATENCY_SPECIAL: &str = "latency.special";
 /// A dependent access to local memory.
 pub const LATENCY_LOCAL: &str = "latency.local";
+/// A barrier of a group of one warp.
+pub const LATENCY_BARRIER: &str = "latency.barrier";
 /// A dependent access to memory, neighbours side by side.
 pub const LATENCY_MEMORY: &str = "latency.memory";
 /// A dependent access to memory, each far from the one before.
@@ -136,6 +140,7 @@ pub const ALL: &[&str] = &[
     GATHER_MEMORY,
     SCATTER_LAST,
     SCATTER_MEMORY,
+    STORE_LAST,
     ATOMIC_APART,
     ATOMIC_SOME,
     ATOMIC_FEW,
@@ -148,6 +153,7 @@ pub const ALL: &[&str] = &[
     LATENCY_ADD,
     LATENCY_SPECIAL,
     LATENCY_LOCAL,
+    LATENCY_BARRIER,
     LATENCY_MEMORY,
     LATENCY_RANDOM,
     LAUNCH,

@@ -249,6 +249,13 @@ const TABLE: &[Advice] = &[
     ),
     (
         &[Resource::PrivateMemory],
+        |of| of.kernel.spilled.is_some(),
+        plain!(
+            "smaller groups, or fewer values that are wanted later, leave each item more registers"
+        ),
+    ),
+    (
+        &[Resource::PrivateMemory],
         |of| of.threads(&[Class::LoadPrivate, Class::StorePrivate]) > 0,
         plain!(
             "arrays whose indices are known when the kernel is built (unrolled loops) stay in registers"
@@ -258,7 +265,7 @@ const TABLE: &[Advice] = &[
         &[Resource::ConstantMemory],
         |of| of.is_gpu() && of.threads(&[Class::LoadConstant]) > 0,
         plain!(
-            "tables that items index differently are faster in global or local memory; constant memory gives one word at a time"
+            "tables of which items of a warp read neighbouring words take fewer lines of the nearest cache"
         ),
     ),
     (

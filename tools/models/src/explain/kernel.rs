@@ -561,6 +561,12 @@ fn divergence(of: &Kernel, device: Option<&Device>, model: Option<&Bounds>, out:
         let lever = Lever::new(Over::launches(of.launches), Evidence::Modelled, text);
         out.levers.push(lever.saving(share_of(of, device, model, takes, 1.0 - busy / filled)));
     }
+    if let Some(bytes) = of.spilled {
+        let text = Sentence::default()
+            .bytes("spilled registers", Figure::counted(bytes))
+            .put(" of each item's registers lie in private memory: its code has no arrays");
+        out.statements.push(Statement::new("memory", Evidence::Counted, text));
+    }
     let spilled = of.mix.as_ref().map_or(0, |mix| mix.bytes(Space::Private));
     if spilled > 0 {
         let text = Sentence::default()

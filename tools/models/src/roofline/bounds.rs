@@ -9,7 +9,8 @@ use crate::device::{Device, name};
 use crate::figure::{Evidence, Figure, Missing};
 use crate::kernel::Kernel;
 use crate::latency::{self, Occupancy};
-use clscope_mix::{Class, Family, Mix, Precision, SECTOR, Space};
+use crate::traffic::LAST;
+use clscope_mix::{Class, Family, Mix, Precision, Space};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -155,6 +156,14 @@ fn latency_of(kernel: &Kernel, device: &Device, class: Class, lead: Lead) -> Opt
     Some(match class.memory() {
         // Nobody waits for a store.
         _ if class.stores() => Figure::exact(0.0, Evidence::Modelled),
+        // The last warp of the group comes when all others have passed.
+        _ if class == Class::Barrier => {
+            let lanes = f64::from(device.lanes.unwrap_or(1).max(1));
+            let others = kernel.local.map_or(0.0, |items| (items as f64 / lanes).ceil() - 1.0);
+            let units = f64::from(device.compute_units.max(1));
+            let each = device.get(name::BARRIER).map_or(0.0, |rate| lanes * units / rate.value);
+            of(name::LATENCY_BARRIER).plus(Figure::exact(others * each, Evidence::Modelled))
+        }
         Some(Space::Local) => of(name::LATENCY_LOCAL),
         Some(Space::Constant) => add,
         // The nearest cache and local memory are one memory on many devices; the last cache lies
@@ -493,8 +502,8 @@ pub fn bounds(kernel: &Kernel, device: &Device) -> Bounds {
         // none. Atomics have a ceiling of their own.
         let local = [Class::LoadLocal, Class::StoreLocal].iter().filter_map(|c| mix.classes.get(c));
         let local = local.map(|tally| {
-            let passes = tally.transactions.filter(|_| counted_is_certain).unwrap_or(0);
-            tally.bytes.max(passes.saturating_mul(clscope_mix::PASS))
+            let passes = tally.transactions.filter(|_| counted_is_certain);
+            passes.map_or(tally.bytes, |passes| passes.saturating_mul(clscope_mix::PASS))
         });
         let local: u64 = local.sum();
         if local > 0 {
@@ -563,8 +572,8 @@ fn of_memory(
                 if let (Some(apart), Some(n)) = (apart, accesses(kernel, device)) {
                     most = most.larger(wider(Figure::counted(n).over(apart)));
                 }
-                // Each piece that lies alone takes a line, and words of one bank follow one another.
-                let lines = kernel.gathered() / SECTOR as f64;
+                // Each line takes its turn, and words of one bank follow one another.
+                let lines = kernel.lines();
                 let lines = device.get(name::GATHER_NEAR).map(|rate| lines / rate.value);
                 let lines = lines.unwrap_or(0.0).max(kernel.banked() / rate.value);
                 let lines = wider(Figure::exact(lines, Evidence::Modelled));
@@ -583,7 +592,7 @@ fn of_memory(
         let last = device.get(name::L2).map(|rate| rate.value).ok();
         let rate = last.or(curve).map(|rate| rate.max(dram));
         if let (Some(traffic), Some(rate)) = (kernel.traffic(device), rate) {
-            let ns = traffic.last.ns(device, rate, name::GATHER_LAST, name::SCATTER_LAST);
+            let ns = traffic.last.ns(device, rate, LAST);
             let least = Figure::exact(ns, Evidence::Modelled);
             // Each access may fetch what no other does, where nothing says how soon others do: neither
             // counts, nor that a unit's own caches read all that the launch touches.

@@ -5,6 +5,7 @@ use super::{Bounds, Resource, bounds};
 use crate::device::{Device, name};
 use crate::figure::{Evidence, Figure};
 use crate::kernel::Kernel;
+use crate::traffic::MEMORY;
 use clscope_mix::Class;
 
 /// How far resources overlap: their times add up as the sides of a box of so many dimensions add to
@@ -15,7 +16,7 @@ const OVERLAP: f64 = 2.5;
 pub fn moving(kernel: &Kernel, device: &Device) -> Option<f64> {
     let memory = kernel.traffic(device)?.memory;
     let rate = device.get(name::DRAM_COPY).or_else(|_| device.get(name::DRAM)).ok()?;
-    let ns = memory.ns(device, rate.value, name::GATHER_MEMORY, name::SCATTER_MEMORY);
+    let ns = memory.ns(device, rate.value, MEMORY);
     (ns > 0.0).then_some(ns)
 }
 

@@ -20,6 +20,7 @@ use super::{Ceiling, Resource};
 use crate::device::{Device, name};
 use crate::figure::{Evidence, Figure, Missing};
 use crate::kernel::{KEPT, Kernel};
+use crate::traffic::{LAST, MEMORY, Moved, missed};
 use clscope_mix::{Class, SECTOR, Tally};
 
 /// Times of a resource, ns.
@@ -78,6 +79,10 @@ const JOINED: f64 = 3.0;
 /// vector registers of AVX-512 (Intel, *Software Developer's Manual*, volume 1).
 const KEPT_VALUES: f64 = 32.0;
 
+/// Times that private arrays which caches have no room for take longer than as much that is only
+/// read: 1.4 to 2.0 on an H200, of 512 bytes to 4 kB an item.
+const PUSHED: f64 = 2.0;
+
 /// Share of a mix's instructions from which on a class without a ceiling is worth a word.
 const WORTH: f64 = 0.01;
 
@@ -89,8 +94,10 @@ pub(super) fn takes(
     resource: Resource,
 ) -> Result<Option<Takes>, Missing> {
     let Some(mix) = &kernel.mix else { return Ok(None) };
-    if resource == Resource::Integer {
-        return integers(kernel, device);
+    match resource {
+        Resource::Integer => return integers(kernel, device),
+        Resource::PrivateMemory if kernel.spilled.is_some() => return Ok(spilled(kernel, device)),
+        _ => {}
     }
     let all = mix.total().threads.max(1) as f64;
     let (mut sum, mut lacks): (Option<Takes>, _) = (None, None);
@@ -106,7 +113,7 @@ pub(super) fn takes(
         let takes = match resource {
             Resource::Atomics => of.atomics(),
             Resource::ConstantMemory => of.constants(),
-            Resource::PrivateMemory => of.private(),
+            Resource::PrivateMemory => of.private_of_warps().unwrap_or_else(|| of.private()),
             Resource::Barriers if device.is_cpu() => of.barriers(),
             _ if ceiling.counted == Counted::Bytes => {
                 Takes::exactly(Figure::counted(tally.bytes).over(best))
@@ -119,6 +126,25 @@ pub(super) fn takes(
         (None, Some(lacks)) => Err(lacks),
         (sum, _) => Ok(sum),
     }
+}
+
+/// What registers need that are spilled. How often is not known: each is stored and loaded once at
+/// least, and a word is loaded for each instruction at most.
+fn spilled(kernel: &Kernel, device: &Device) -> Option<Takes> {
+    let (bytes, items) = (kernel.spilled?, kernel.items?);
+    let lanes = u64::from(device.lanes.unwrap_or(1).max(1));
+    let best = device.get(name::PRIVATE).ok()?;
+    let of = |class, threads: u64| {
+        let warps = threads.div_ceil(lanes);
+        let bytes = threads.saturating_mul(4);
+        let (warps, transactions) = (Some(warps), Some(warps));
+        let tally = Tally { threads, warps, bytes, transactions, ..Tally::default() };
+        Of { kernel, device, class, tally: &tally, best, worst: None }.private_of_warps()
+    };
+    let once = items.saturating_mul(bytes / 4);
+    let least = of(Class::StorePrivate, once)?.plus(of(Class::LoadPrivate, once)?);
+    let most = of(Class::LoadPrivate, kernel.mix.as_ref()?.total().threads)?;
+    Some(Takes::between(least.least, most.most))
 }
 
 /// What a launch's integers need, products and divisions apart: as long as all of them take where
@@ -327,15 +353,50 @@ impl Of<'_> {
         }
     }
 
+    /// Where words that a warp wants were counted: words of one index lie side by side, in a line of
+    /// the nearest cache. A load takes as long as another one of so many lines; what is stored goes
+    /// through to the last cache, a piece for each item where they index differently. Arrays that the
+    /// nearest cache has no room for are loaded from behind it, and those that the last one has none
+    /// for from memory.
+    fn private_of_warps(&self) -> Option<Takes> {
+        let (device, tally) = (self.device, self.tally);
+        let (words, warps) = (tally.transactions? as f64, tally.warps? as f64);
+        let rate = |key: &str| device.get(key).ok().map(|rate| rate.value);
+        let (near, last, memory) = (rate(name::L1)?, rate(name::L2)?, rate(name::DRAM)?);
+        let (threads, asked) = (tally.threads as f64, tally.bytes as f64);
+        let alone = ((words - warps) / (threads - warps).max(1.0)).clamp(0.0, 1.0) * threads;
+        let dense = asked * (1.0 - alone / threads);
+        let single = alone * SECTOR as f64;
+        let stores = self.class.stores();
+        let moved = match stores {
+            true => {
+                Moved { bytes: dense + single, scattered: single, stored: dense, gathered: 0.0 }
+            }
+            false => Moved { gathered: single, ..Moved::dense(dense + single) },
+        };
+        // The nearest cache keeps none of a set of twice its size, as of buffers.
+        let set = self.kernel.private_set(device);
+        let own =
+            self.kernel.first_cache(device).map(|left| left * f64::from(device.compute_units));
+        let own = own.or(rate(name::L1_BYTES)).unwrap_or(0.0);
+        let past = |set: f64| (2.0 - 2.0 * own / set).clamp(0.0, 1.0);
+        let past_near = if stores { 1.0 } else { set.map_or(0.0, past) };
+        let past_last = set.map_or(0.0, |set| missed(set, device));
+        let lines = rate(name::GATHER_NEAR).map_or(0.0, |pieces| words / pieces);
+        let near = if stores { 0.0 } else { (asked / near).max(lines) };
+        let behind = (moved * past_near).ns(device, last, LAST);
+        let beyond = (moved * (past_near * past_last)).ns(device, memory, MEMORY);
+        let time = Figure::exact(near.max(behind).max(beyond), Evidence::Modelled);
+        // Lines that are written take part of what is read.
+        Some(match set {
+            Some(_) if past_near <= 0.0 || stores && past_last <= 0.0 => Takes::exactly(time),
+            _ => Takes::between(time, time.times(PUSHED)),
+        })
+    }
+
     /// The rate is measured with items that index arrays of 128 bytes differently.
     fn private(&self) -> Takes {
-        let asked = Figure::counted(self.tally.bytes);
-        let least = match self.tally.transactions {
-            Some(words) => {
-                Figure::counted(4 * words).larger(asked.times(1.0 / PIECE)).over(self.best)
-            }
-            None => asked.over(self.best),
-        };
+        let least = Figure::counted(self.tally.bytes).over(self.best);
         let most = least.times(PIECE);
         // Arrays of many items lie in a farther cache, or in memory; those of a CPU's in the nearest.
         let kept = self.device.last_cache().map(|all| KEPT * all);
