@@ -319,6 +319,8 @@ pub struct Instruction {
     pub flop: u32,
     /// Bytes read or written in memory.
     pub bytes: u32,
+    /// Instructions of the device that it becomes, as far as one of the language stands for many.
+    pub steps: u32,
     /// It runs under a predicate: not every work-item that reaches it does what it says.
     pub predicated: bool,
     /// Of accesses to memory the bytes that those of all work-items can touch, by how the address is

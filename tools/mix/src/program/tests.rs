@@ -7,6 +7,7 @@ fn instruction(class: Class, flop: u32, bytes: u32) -> Instruction {
         class,
         flop,
         bytes,
+        steps: 1,
         predicated: false,
         reach: None,
         writes: vec![],

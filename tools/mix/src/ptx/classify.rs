@@ -10,6 +10,7 @@ pub(super) fn unknown() -> Instruction {
         class: Class::Unknown,
         flop: 0,
         bytes: 0,
+        steps: 1,
         predicated: false,
         reach: None,
         writes: Vec::new(),
@@ -71,7 +72,7 @@ pub(super) fn instruction<'t>(
 ) -> Option<Instruction> {
     let base = opcode.split('.').next().unwrap_or_default();
     let (class, flop, bytes) = meaning(base, opcode)?;
-    let mut out = Instruction { class, flop, bytes, ..unknown() };
+    let mut out = Instruction { class, flop, bytes, steps: steps(base, opcode), ..unknown() };
     let writes_nothing = class.stores()
         || matches!(class, Class::Branch | Class::Barrier | Class::Fence)
         || base == "red";
@@ -153,6 +154,46 @@ fn meaning(base: &str, opcode: &str) -> Option<(Class, u32, u32)> {
             plain(C::Move)
         }
         _ => None,
+    }
+}
+
+/// Instructions of the device that one of PTX becomes: those of which ptxas 12.9 makes several for
+/// `sm_90`, on the way that usual operands take. Additions of 64 bits are mostly parts of addresses,
+/// which it merges with others.
+fn steps(base: &str, opcode: &str) -> u32 {
+    let has = |part: &str| opcode.split('.').any(|own| own == part);
+    let is_long = has("s64") || has("u64");
+    match base {
+        // Without `ftz` small numbers are scaled in front and behind.
+        "rsqrt" | "sqrt" | "lg2" | "ex2" if has("approx") && has("f32") => {
+            if has("ftz") {
+                1
+            } else {
+                4
+            }
+        }
+        "sin" | "cos" => 2,
+        "sqrt" | "rsqrt" if has("f64") => 17,
+        "sqrt" => 12,
+        "div" if has("full") => 7,
+        "div" if has("approx") => 4,
+        "rcp" if has("approx") && has("f32") => {
+            if has("ftz") {
+                1
+            } else {
+                6
+            }
+        }
+        "div" if has("f64") => 20,
+        "rcp" if has("f64") => 14,
+        "div" | "rcp" if has("f32") => 12,
+        "min" | "max" if has("f64") => 7,
+        "div" | "rem" if is_long => 70,
+        "div" | "rem" => 20,
+        "mul" if is_long && has("hi") => 7,
+        "mul" | "mad" if is_long && has("lo") => 4,
+        "clz" | "bfe" => 2,
+        _ => 1,
     }
 }
 

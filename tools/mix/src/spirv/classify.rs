@@ -168,6 +168,7 @@ fn made((class, flop, bytes): (Class, u32, u32), word: Word<'_>) -> Instruction 
         class,
         flop,
         bytes,
+        steps: 1,
         predicated: false,
         reach: None,
         writes: if result { vec![word.operand(1)] } else { Vec::new() },

@@ -400,6 +400,7 @@ impl Module {
                                 class: crate::Class::Unknown,
                                 flop: 0,
                                 bytes: 0,
+                                steps: 1,
                                 predicated: false,
                                 reach: None,
                                 writes: Vec::new(),

@@ -57,7 +57,7 @@ const CYCLES: [(&str, f64, f64); 7] = [
     (name::LATENCY_ADD, 4.2, 2.8),
     (name::LATENCY_SPECIAL, 17.0, 33.0),
     (name::LATENCY_LOCAL, 29.0, 6.9),
-    (name::LATENCY_BARRIER, 17.0, 0.0),
+    (name::LATENCY_BARRIER, 14.0, 0.0),
     (name::LATENCY_MEMORY, 690.0, 5.1),
     (name::LATENCY_RANDOM, 1100.0, 150.0),
     (name::ISSUE, 0.25, 0.0),

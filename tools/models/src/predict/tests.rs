@@ -47,6 +47,7 @@ fn a_chain_takes_as_long_beside_another_one() {
         class: Class::LoadGlobal,
         flop: 0,
         bytes: 4,
+        steps: 1,
         predicated: false,
         reach: None,
         writes: vec![1],

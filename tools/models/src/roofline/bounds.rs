@@ -129,7 +129,12 @@ fn starting(kernel: &Kernel, device: &Device) -> Option<Figure> {
 fn issue(kernel: &Kernel, device: &Device) -> Option<Figure> {
     let units = f64::from(device.compute_units.max(1));
     let warps = kernel.mix.as_ref()?.total().warps? as f64;
-    Some(device.get(name::ISSUE).ok()?.times(warps / units))
+    // One of the language may be several of the device's.
+    let several = kernel.blocks.iter().map(|(block, entered)| {
+        let more = block.instructions.iter().map(|i| i.steps.saturating_sub(1)).sum::<u32>();
+        entered * f64::from(more)
+    });
+    Some(device.get(name::ISSUE).ok()?.times((warps + several.sum::<f64>()) / units))
 }
 
 /// Where loads of a CPU that others wait for lead, if nobody knows.
