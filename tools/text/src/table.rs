@@ -39,7 +39,23 @@ pub struct Table {
     rows: Vec<Vec<String>>,
 }
 
+/// A column: its title, whether the table has it, and what a row has in it.
+pub type Column<'c, R> = (&'c str, bool, &'c dyn Fn(&R) -> String);
+
 impl Table {
+    /// A row for each of `rows`, in those of the columns that the table has.
+    pub fn of_rows<'r, R: 'r>(
+        rows: impl IntoIterator<Item = &'r R>,
+        columns: &[Column<'_, R>],
+    ) -> Self {
+        let columns: Vec<_> = columns.iter().filter(|(_, has, _)| *has).collect();
+        let mut out = Self::new(&columns.iter().map(|(title, ..)| *title).collect::<Vec<_>>());
+        for row in rows {
+            out.row(columns.iter().map(|(.., cell)| cell(row)).collect());
+        }
+        out
+    }
+
     /// With these column titles.
     pub fn new(titles: &[&str]) -> Self {
         let titles = titles.iter().map(|title| line(title).into_owned()).collect();
