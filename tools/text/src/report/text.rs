@@ -50,14 +50,14 @@ pub fn render(report: &Report, shown: &Shown) -> String {
 /// What a table of commands has besides their times.
 struct Shape<'s> {
     /// The title of their number.
-    count: &'s str,
+    count: &'static str,
     /// Whether some were left out by sampling: figures are estimates, with their intervals.
     sampled: bool,
     untimed: bool,
     corrected: bool,
     /// Whether they move bytes.
     moves: bool,
-    last: (&'s str, &'s dyn Fn(&Commands) -> String),
+    last: (&'static str, &'s dyn Fn(&Commands) -> String),
 }
 
 /// The interval of the mean is the total's.
