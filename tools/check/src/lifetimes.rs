@@ -38,6 +38,24 @@ const RETAINS: [(Kind, &[Kind]); 6] = [
     (Kind::CommandBuffer, &[Kind::Queue, Kind::Kernel, Kind::Memory]),
 ];
 
+/// With what the names of functions begin that make an object of a kind.
+const MAKERS: [(&str, Kind); 14] = [
+    ("clCreateContext", Kind::Context),
+    ("clCreateCommandQueue", Kind::Queue),
+    ("clCreateProgram", Kind::Program),
+    ("clLinkProgram", Kind::Program),
+    ("clCreateKernel", Kind::Kernel),
+    ("clCloneKernel", Kind::Kernel),
+    ("clCreateBuffer", Kind::Memory),
+    ("clCreateSubBuffer", Kind::Memory),
+    ("clCreateImage", Kind::Memory),
+    ("clCreatePipe", Kind::Memory),
+    ("clCreateFromGL", Kind::Memory),
+    ("clCreateSampler", Kind::Sampler),
+    ("clCreateCommandBufferKHR", Kind::CommandBuffer),
+    ("clRemapCommandBufferKHR", Kind::CommandBuffer),
+];
+
 impl Kind {
     fn name(self) -> &'static str {
         match self {
@@ -58,25 +76,7 @@ impl Kind {
 
     /// What a function makes, and which of its arguments keep on living with it.
     fn made_by(function: &str) -> Option<Self> {
-        let what = function.strip_prefix("clCreate");
-        Some(match (what, function) {
-            (_, "clCloneKernel") => Self::Kernel,
-            (_, "clLinkProgram") => Self::Program,
-            (Some(what), _) if what.starts_with("Context") => Self::Context,
-            (Some(what), _) if what.starts_with("CommandQueue") => Self::Queue,
-            (Some("CommandBufferKHR"), _) | (_, "clRemapCommandBufferKHR") => Self::CommandBuffer,
-            (Some(what), _) if what.starts_with("Program") => Self::Program,
-            (Some("Kernel"), _) => Self::Kernel,
-            (Some(what), _) if what.starts_with("Sampler") => Self::Sampler,
-            (Some(what), _)
-                if ["Buffer", "SubBuffer", "Image", "Pipe", "FromGL"]
-                    .iter()
-                    .any(|begin| what.starts_with(begin)) =>
-            {
-                Self::Memory
-            }
-            _ => return None,
-        })
+        MAKERS.iter().find(|(begin, _)| function.starts_with(begin)).map(|(_, kind)| *kind)
     }
 }
 

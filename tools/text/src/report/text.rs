@@ -241,6 +241,7 @@ fn transfers(report: &Report, shown: &Shown, out: &mut Page) {
         let limit = shown.limit(report.other_commands.len());
         let table = table_of_commands(&report.other_commands[..limit], &plain);
         out.push_str(&table.render(shown.width));
+        bounded(&report.other_commands[..limit], out);
     }
     if let Some(buffers) = &report.command_buffers {
         command_buffers(buffers, timed_in_command_buffers(report), shown, out);
