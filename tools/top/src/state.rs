@@ -189,7 +189,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    fn of<'r, R: 'r>(rows: impl Iterator<Item = &'r R>, columns: &[Column<'_, R>]) -> Self {
+    fn new<'r, R: 'r>(rows: impl Iterator<Item = &'r R>, columns: &[Column<'_, R>]) -> Self {
         let (titles, rows) = cells(rows, columns);
         Self { titles, rows }
     }
@@ -244,7 +244,7 @@ pub fn rows(document: &Document, view: View, filter: &str) -> Rows {
                 ("kernel", true, &|k| shown(display_name(document, k))),
             ];
             let is_wanted = |k: &&Kernel| wanted(&k.name) || wanted(display_name(document, k));
-            Rows::of(document.kernels.iter().filter(is_wanted), &columns)
+            Rows::new(document.kernels.iter().filter(is_wanted), &columns)
         }
         View::Calls => {
             let columns: [Column<'_, Function>; 7] = [
@@ -256,7 +256,7 @@ pub fn rows(document: &Document, view: View, filter: &str) -> Rows {
                 ("failed", ended, &|f| f.errors.to_string()),
                 ("function", true, &|f| shown(&f.name)),
             ];
-            Rows::of(document.functions.iter().filter(|f| wanted(&f.name)), &columns)
+            Rows::new(document.functions.iter().filter(|f| wanted(&f.name)), &columns)
         }
         View::Transfers => {
             let columns: [Column<'_, Transfer>; 6] = [
@@ -267,7 +267,7 @@ pub fn rows(document: &Document, view: View, filter: &str) -> Rows {
                 ("direction", true, &|t| dash(t.direction.as_deref().map(shown))),
                 ("command", true, &|t| shown(&t.kind)),
             ];
-            Rows::of(document.transfers.iter().filter(|t| wanted(&t.kind)), &columns)
+            Rows::new(document.transfers.iter().filter(|t| wanted(&t.kind)), &columns)
         }
         View::Processes => {
             let command = |p: &Process| match p.arguments.is_empty() {
@@ -282,7 +282,7 @@ pub fn rows(document: &Document, view: View, filter: &str) -> Rows {
                 ("since", true, &|p| time_or_dash(call(p).and_then(|c| c.ns).map(|ns| ns as f64))),
                 ("command", true, &command),
             ];
-            Rows::of(document.processes.iter().filter(|p| wanted(&command(p))), &columns)
+            Rows::new(document.processes.iter().filter(|p| wanted(&command(p))), &columns)
         }
     }
 }

@@ -50,7 +50,7 @@ pub fn render(counters: &Counters, shown: &Shown, out: &mut Page) {
         put!(out, "\nCounters: absent: {why}");
     }
     for source in &counters.sources {
-        one(source, shown, out);
+        write_source(source, shown, out);
     }
 }
 
@@ -68,7 +68,7 @@ pub(super) fn chosen<'s>(source: &'s Source, shown: &Shown) -> Vec<&'s Counter> 
     }
 }
 
-fn one(s: &Source, shown: &Shown, out: &mut Page) {
+fn write_source(s: &Source, shown: &Shown, out: &mut Page) {
     let set = s.set.as_ref().map_or_else(String::new, |set| format!(", set {set}"));
     put!(
         out,

@@ -25,7 +25,7 @@ pub(super) fn render(energy: &Energy, shown: &Shown, out: &mut Page) {
         return;
     }
     for device in &energy.devices {
-        one(device, shown, out);
+        write_device(device, shown, out);
     }
     for other in energy.unmeasured.iter().filter(|_| energy.absent.is_none()) {
         put!(out, "\nEnergy of {}: absent: {}", other.device, other.why);
@@ -61,7 +61,7 @@ pub(super) fn render(energy: &Energy, shown: &Shown, out: &mut Page) {
     }
 }
 
-fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
+fn write_device(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
     if let Some(joules) = d.measured_joules {
         let mean = dash(d.mean_watts.map(|w| si(w, "W")));
         let (joules, seconds) = (si(joules, "J"), time(d.seconds * 1e9));
