@@ -137,10 +137,10 @@ pub fn rings_in(trace: &Path) -> Result<Vec<PathBuf>, CaptureError> {
         .filter(|p| p.extension().is_some_and(|e| e == "ring"))
         .collect();
     if found.is_empty() {
-        return Err(CaptureError::Refused(format!(
+        return Err(refused!(
             "{} holds no ring file: no process has recorded into it yet, or it could not map files",
             trace.display()
-        )));
+        ));
     }
     found.sort();
     Ok(found)
@@ -179,9 +179,9 @@ pub fn rings_of(pid: u32) -> Result<Vec<PathBuf>, CaptureError> {
         } else {
             "has made no OpenCL call under the recorder yet"
         };
-        return Err(CaptureError::Refused(format!(
+        return Err(refused!(
             "process {pid} {why}, and no trace in this directory is of it: name its trace directory"
-        )));
+        ));
     }
     Ok(found)
 }

@@ -96,9 +96,9 @@ fn create_default(
             }
         }
     }
-    Err(CaptureError::Refused(format!(
+    Err(refused!(
         "cannot find a free name for the trace directory beginning with {stem}; name one with -o"
-    )))
+    ))
 }
 
 /// Replaces `%h` (host), `%p` (process id), `%q{NAME}` (environment variable) and `%%`, and adds
@@ -129,18 +129,16 @@ fn expand(
             out.extend_from_slice(
                 value
                     .ok_or_else(|| {
-                        CaptureError::Refused(format!(
-                            "-o {shown}: the environment variable {variable} is not set"
-                        ))
+                        refused!("-o {shown}: the environment variable {variable} is not set")
                     })?
                     .as_bytes(),
             );
             &after[end + 1..]
         } else {
             let after = String::from_utf8_lossy(after);
-            return Err(CaptureError::Refused(format!(
+            return Err(refused!(
                 "-o {shown}: %{after} is none of %h (host), %p (process id), %q{{VARIABLE}} and %%"
-            )));
+            ));
         };
     }
     out.extend_from_slice(rest);
@@ -162,37 +160,26 @@ fn is_ours(name: &OsStr) -> bool {
         || [".defs", ".clt", ".ring"].iter().any(|end| name.ends_with(end))
 }
 
+fn foreign(path: &Path) -> CaptureError {
+    refused!("{} is no part of a trace; choose another name with -o", path.display())
+}
+
 /// The texts and binaries of programs in a trace; other files in their folder are a reason to
 /// leave all as it is.
 fn programs(folder: &Path) -> Result<Vec<PathBuf>, CaptureError> {
-    let shown = folder.display();
-    own_directory(folder).attempt(|| format!("cannot use {shown} for programs"))?;
-    let entries = std::fs::read_dir(folder).attempt(|| format!("cannot list {shown}"))?;
-    let mut files = Vec::new();
-    for entry in entries {
-        let entry = entry.attempt(|| format!("cannot read the directory {shown}"))?;
-        // A process that was killed leaves a hidden one.
-        let ours = |name: &str| is_program_file(name) || name.starts_with('.');
-        if !entry.file_name().to_str().is_some_and(ours) {
-            return Err(CaptureError::Refused(format!(
-                "{} is no part of a trace; choose another name with -o",
-                entry.path().display()
-            )));
-        }
-        files.push(entry.path());
+    let files = listed(folder)?;
+    // A process that was killed leaves a hidden one.
+    let ours = |name: &str| is_program_file(name) || name.starts_with('.');
+    let is_foreign = |file: &&PathBuf| !file.file_name().and_then(OsStr::to_str).is_some_and(ours);
+    match files.iter().find(is_foreign) {
+        Some(file) => Err(foreign(file)),
+        None => Ok(files),
     }
-    Ok(files)
 }
 
 /// The captured launches of a trace: their files, and their folders with the one around them. Other
 /// files among them are a reason to leave all as it is.
 fn captures(outer: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>), CaptureError> {
-    let foreign = |path: &Path| {
-        CaptureError::Refused(format!(
-            "{} is no part of a trace; choose another name with -o",
-            path.display()
-        ))
-    };
     let (mut files, mut folders) = (Vec::new(), Vec::new());
     for folder in listed(outer)? {
         // A process that was killed leaves one that is not whole.
@@ -251,17 +238,17 @@ fn reuse(path: &Path, force: bool, access: Access) -> Result<(), CaptureError> {
             continue;
         }
         if !is_ours(&entry.file_name()) {
-            return Err(CaptureError::Refused(format!(
+            return Err(refused!(
                 "{shown} exists and holds {}, which is no part of a trace; choose another name with -o",
                 entry.path().display()
-            )));
+            ));
         }
         files.push(entry.path());
     }
     if !files.is_empty() && !force {
-        return Err(CaptureError::Refused(format!(
+        return Err(refused!(
             "{shown} holds a trace already; choose another name, or replace it with --force (several ranks of a job? -o 'NAME-%q{{PMIX_RANK}}' gives each its own)"
-        )));
+        ));
     }
     for file in files {
         std::fs::remove_file(&file)
@@ -284,9 +271,9 @@ fn reuse(path: &Path, force: bool, access: Access) -> Result<(), CaptureError> {
 fn check(path: &Path) -> Result<(), CaptureError> {
     let shown = path.display();
     if !system::may_write(path) {
-        return Err(CaptureError::Refused(format!(
+        return Err(refused!(
             "cannot write into the trace directory {shown}; choose another place with -o"
-        )));
+        ));
     }
     if let Ok(free) = system::free_bytes(path)
         && free < LEAST_FREE
@@ -294,9 +281,9 @@ fn check(path: &Path) -> Result<(), CaptureError> {
         // A directory made for nothing would only be in the way; one that was there before is not
         // empty or not ours.
         let _ = std::fs::remove_dir(path);
-        return Err(CaptureError::Refused(format!(
+        return Err(refused!(
             "the file system of the trace directory {shown} is full ({free} bytes free); make room, or choose another place with -o"
-        )));
+        ));
     }
     Ok(())
 }

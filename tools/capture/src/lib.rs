@@ -3,6 +3,11 @@
 //! of running processes, and the privileged helper. Refuses to parse a command line, to read the
 //! environment and to print: what a running thread has to say goes through [`Tell`].
 
+/// A choice of the user's that cannot be followed, in words.
+macro_rules! refused {
+    ($($what:tt)*) => { $crate::error::CaptureError::Refused(format!($($what)*)) };
+}
+
 mod application;
 pub mod compiler;
 pub mod control;

@@ -70,15 +70,16 @@ pub fn run(
 ) -> Result<Infallible, CaptureError> {
     let groups = std::fs::read_to_string("/etc/group").unwrap_or_default();
     let Some(group) = group_id(&args.group, &groups) else {
-        return Err(CaptureError::Refused(format!(
+        return Err(refused!(
             "there is no group {}; make it with `sudo groupadd {}`",
-            args.group, args.group
-        )));
+            args.group,
+            args.group
+        ));
     };
     let roots = args.sysfs_root.as_deref().map_or_else(Roots::default, Roots::below);
     let offers = handover::open_offers(&System, &roots).map_err(|error| {
         let remedy = error.remedy().map_or_else(String::new, |r| format!("; to fix: {r}"));
-        CaptureError::Refused(format!("no energy counter can be opened: {error}{remedy}"))
+        refused!("no energy counter can be opened: {error}{remedy}")
     })?;
     let listener = match system::inherited_listener(variable) {
         Some(listener) => listener,
@@ -124,14 +125,12 @@ fn listen(path: &Path, group: u32) -> Result<UnixListener, CaptureError> {
     match std::fs::symlink_metadata(path) {
         Ok(meta) if meta.file_type().is_socket() => {
             if std::os::unix::net::UnixStream::connect(path).is_ok() {
-                return Err(CaptureError::Refused(format!("a helper listens at {shown} already")));
+                return Err(refused!("a helper listens at {shown} already"));
             }
             std::fs::remove_file(path).attempt(|| format!("cannot replace {shown}"))?;
         }
         Ok(_) => {
-            return Err(CaptureError::Refused(format!(
-                "{shown} exists and is no socket; choose another with --socket"
-            )));
+            return Err(refused!("{shown} exists and is no socket; choose another with --socket"));
         }
         Err(_) => {}
     }

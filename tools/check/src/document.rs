@@ -113,6 +113,12 @@ impl Key {
         Self { rule, text, function: None, place: None, other_place: None }
     }
 
+    /// With the other call of a pair.
+    pub fn and(mut self, other_place: Option<&str>) -> Self {
+        self.other_place = other_place.map(str::to_owned);
+        self
+    }
+
     /// With the call that it is about.
     pub fn at(mut self, function: &str, place: Option<&str>) -> Self {
         self.function = Some(function.to_owned());

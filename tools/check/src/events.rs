@@ -146,9 +146,8 @@ impl Events {
             "clReleaseEvent" => "clReleaseEvent of an event that was released already".to_owned(),
             function => format!("{function} names an event after its last release"),
         };
-        let mut key = Key::new(Rule::UseAfterRelease, at.says(&text)).at(at.function, at.place);
-        key.other_place.clone_from(&released.place);
-        to.add(key, None, None);
+        let key = Key::new(Rule::UseAfterRelease, at.says(&text)).at(at.function, at.place);
+        to.add(key.and(released.place.as_deref()), None, None);
     }
 
     fn count(&mut self, low: u32, change: i64, seen: &Seen<'_>, to: &mut Findings) {
@@ -182,12 +181,8 @@ impl Events {
     pub fn finish(self, ended: bool, to: &mut Findings) {
         for ((function, place), count) in self.unused {
             let text = format!("{function} gave an event that nothing used before its release");
-            to.add_many(
-                Key::new(Rule::EventUnused, text).at(&function, place.as_deref()),
-                count,
-                None,
-                None,
-            );
+            let key = Key::new(Rule::EventUnused, text).at(&function, place.as_deref());
+            to.add_many(key, count, None, None);
         }
         let left = self.events.into_values().filter(|event| event.references > 0 && ended);
         for event in left {

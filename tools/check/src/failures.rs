@@ -74,9 +74,6 @@ pub fn command(
     };
     let code = if *detail == 0 { String::new() } else { format!(": {}", error_text(*detail)) };
     let text = format!("{name}: {}{code}", reason.text());
-    to.add(
-        Key::new(rule, text).at(function, place),
-        None,
-        Some(format!("command {}", command.id().0)),
-    );
+    let key = Key::new(rule, text).at(function, place);
+    to.add(key, None, Some(format!("command {}", command.id().0)));
 }

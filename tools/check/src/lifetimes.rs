@@ -38,6 +38,24 @@ const RETAINS: [(Kind, &[Kind]); 6] = [
     (Kind::CommandBuffer, &[Kind::Queue, Kind::Kernel, Kind::Memory]),
 ];
 
+/// With what the names of functions begin that make an object of a kind.
+const MAKERS: [(&str, Kind); 14] = [
+    ("clCreateContext", Kind::Context),
+    ("clCreateCommandQueue", Kind::Queue),
+    ("clCreateProgram", Kind::Program),
+    ("clLinkProgram", Kind::Program),
+    ("clCreateKernel", Kind::Kernel),
+    ("clCloneKernel", Kind::Kernel),
+    ("clCreateBuffer", Kind::Memory),
+    ("clCreateSubBuffer", Kind::Memory),
+    ("clCreateImage", Kind::Memory),
+    ("clCreatePipe", Kind::Memory),
+    ("clCreateFromGL", Kind::Memory),
+    ("clCreateSampler", Kind::Sampler),
+    ("clCreateCommandBufferKHR", Kind::CommandBuffer),
+    ("clRemapCommandBufferKHR", Kind::CommandBuffer),
+];
+
 impl Kind {
     fn name(self) -> &'static str {
         match self {
@@ -58,25 +76,7 @@ impl Kind {
 
     /// What a function makes, and which of its arguments keep on living with it.
     fn made_by(function: &str) -> Option<Self> {
-        let what = function.strip_prefix("clCreate");
-        Some(match (what, function) {
-            (_, "clCloneKernel") => Self::Kernel,
-            (_, "clLinkProgram") => Self::Program,
-            (Some(what), _) if what.starts_with("Context") => Self::Context,
-            (Some(what), _) if what.starts_with("CommandQueue") => Self::Queue,
-            (Some("CommandBufferKHR"), _) | (_, "clRemapCommandBufferKHR") => Self::CommandBuffer,
-            (Some(what), _) if what.starts_with("Program") => Self::Program,
-            (Some("Kernel"), _) => Self::Kernel,
-            (Some(what), _) if what.starts_with("Sampler") => Self::Sampler,
-            (Some(what), _)
-                if ["Buffer", "SubBuffer", "Image", "Pipe", "FromGL"]
-                    .iter()
-                    .any(|begin| what.starts_with(begin)) =>
-            {
-                Self::Memory
-            }
-            _ => return None,
-        })
+        MAKERS.iter().find(|(begin, _)| function.starts_with(begin)).map(|(_, kind)| *kind)
     }
 }
 
@@ -99,6 +99,21 @@ struct Object {
 }
 
 impl Object {
+    fn new(kind: Kind, function: &str) -> Self {
+        Self {
+            kind,
+            references: 1,
+            function: function.to_owned(),
+            place: None,
+            bytes: None,
+            retains: Vec::new(),
+            mapped: 0,
+            map_place: None,
+            implied: false,
+            released: None,
+        }
+    }
+
     /// What a finding calls it.
     fn shown(&self, id: u32) -> String {
         match self.bytes {
@@ -128,9 +143,8 @@ const OF_EVENTS: [u64; 2] = [cl::CL_EVENT_COMMAND_QUEUE as u64, cl::CL_EVENT_CON
 
 /// A finding: a call uses an object after its release, of which `text` says how.
 fn add_use(at: &At<'_>, object: &Object, text: &str, shown: String, to: &mut Findings) {
-    let mut key = Key::new(Rule::UseAfterRelease, at.says(text)).at(at.function, at.place);
-    key.other_place.clone_from(&object.place);
-    to.add(key, None, Some(shown));
+    let key = Key::new(Rule::UseAfterRelease, at.says(text)).at(at.function, at.place);
+    to.add(key.and(object.place.as_deref()), None, Some(shown));
 }
 
 impl Lifetimes {
@@ -177,18 +191,9 @@ impl Lifetimes {
         if let (Some(kind), true) = (Kind::made_by(seen.function), seen.succeeded())
             && let Some(id) = seen.object("return")
         {
-            let object = Object {
-                kind,
-                references: 1,
-                function: seen.function.to_owned(),
-                place: seen.place.map(str::to_owned),
-                bytes: seen.argument("size").filter(|_| kind == Kind::Memory),
-                retains: Vec::new(),
-                mapped: 0,
-                map_place: None,
-                implied: false,
-                released: None,
-            };
+            let bytes = seen.argument("size").filter(|_| kind == Kind::Memory);
+            let place = seen.place.map(str::to_owned);
+            let object = Object { place, bytes, ..Object::new(kind, seen.function) };
             self.objects.insert(id, object);
             let named = seen.objects().into_iter();
             named.for_each(|(_, other)| self.hold(id, other));
@@ -312,16 +317,10 @@ impl Lifetimes {
         if seen.succeeded() && seen.definitions.kernels.contains_key(&id) {
             let references = 1 + change;
             let object = Object {
-                kind: Kind::Kernel,
                 references,
-                function: "clCreateKernelsInProgram".to_owned(),
-                place: None,
-                bytes: None,
-                retains: Vec::new(),
-                mapped: 0,
-                map_place: None,
                 implied: true,
                 released: (references <= 0).then_some(seen.call.span.end),
+                ..Object::new(Kind::Kernel, "clCreateKernelsInProgram")
             };
             self.objects.insert(id, object);
         }

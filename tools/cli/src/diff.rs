@@ -3,7 +3,7 @@
 //! library does.
 
 use crate::args::Runs;
-use crate::output::{self, say};
+use crate::output::{self};
 use crate::select::RowArgs;
 use anyhow::{Result, bail};
 use clscope_compare::diff::{Diff, Limit, Metric, Row};
@@ -139,10 +139,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             Format::Markdown => out.write_all(differences::markdown(&diff, most).as_bytes())?,
             Format::Html => out.write_all(differences::html(&diff, most).as_bytes())?,
             Format::Junit => out.write_all(differences::junit(&diff).as_bytes())?,
-            Format::Json => {
-                serde_json::to_writer_pretty(&mut *out, &diff)?;
-                out.write_all(b"\n")?;
-            }
+            Format::Json => output::put_json(out, &diff)?,
         }
         Ok(())
     };
@@ -161,10 +158,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if broken == 0 {
         return Ok(ExitCode::SUCCESS);
     }
-    say(format_args!(
+    say!(
         "{} over the limits of --fail-on",
         output::count(broken as u64, "figure is", "figures are")
-    ));
+    );
     Ok(ExitCode::from(REGRESSION))
 }
 

@@ -2,6 +2,11 @@
 //! the whole chain of causes, prefixed, on stderr. Refuses to do any work itself.
 #![forbid(unsafe_code)]
 
+/// Says a line to people on stderr.
+macro_rules! say {
+    ($($what:tt)*) => { crate::output::say(format_args!($($what)*)) };
+}
+
 mod bench;
 mod check;
 mod ctl;
@@ -35,7 +40,6 @@ use screen::{changed, progress};
 use models::{explain, roofline, what_if};
 use options::{args, help, parameters, select};
 
-use crate::output::say;
 use anyhow::Context;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -231,7 +235,7 @@ fn run() -> ExitCode {
         Command::Settings => print_settings().map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|error| {
-        say(format_args!("{error:#}"));
+        say!("{error:#}");
         ExitCode::FAILURE
     })
 }

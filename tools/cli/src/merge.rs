@@ -1,7 +1,7 @@
 //! `clscope merge`: several traces into one directory. Refuses to copy anything:
 //! [`clscope_profile::merge`] does.
 
-use crate::output::{count, say};
+use crate::output::count;
 use anyhow::Result;
 use clscope_capture::directory::shown_path;
 use std::path::PathBuf;
@@ -32,17 +32,15 @@ pub fn run(args: &Args) -> Result<()> {
     let merged = clscope_profile::merge::merge(&args.traces, &args.output)?;
     drop(progress);
     for (process, trace) in &merged.doubles {
-        say(format_args!(
-            "process {process} of {trace} is in another of the traces too: taken once"
-        ));
+        say!("process {process} of {trace} is in another of the traces too: taken once");
     }
     let target = &merged.directory;
-    say(format_args!(
+    say!(
         "{} of {} in {}; next: clscope report {}",
         count(merged.processes, "process", "processes"),
         count(args.traces.len() as u64, "trace", "traces"),
         target.display(),
         shown_path(target)
-    ));
+    );
     Ok(())
 }

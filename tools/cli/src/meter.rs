@@ -1,7 +1,7 @@
 //! `clscope meter`: adds a table of an external meter to a trace. Refuses to read the table:
 //! [`clscope_record::meter`] does.
 
-use crate::output::{say, show};
+use crate::output::show;
 use anyhow::Result;
 use clscope_capture::directory::shown_path;
 use clscope_profile::profile::Profile;
@@ -44,6 +44,6 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let format = args.meter_format.clone().unwrap_or_default();
     let said = meter::attach_file(&trace, &args.table, &format)?;
     show(|to| said.iter().try_for_each(|text| writeln!(to, "{text}")))?;
-    say(format_args!("next: clscope report {}", shown_path(&trace)));
+    say!("next: clscope report {}", shown_path(&trace));
     Ok(ExitCode::SUCCESS)
 }

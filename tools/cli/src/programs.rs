@@ -64,10 +64,10 @@ pub fn run(args: &Args) -> Result<()> {
             Ok(("s".to_owned(), made.text.into_bytes()))
         };
         let written = write_each(&binaries, folder, &|text| say(text), &make)?;
-        say(format_args!("{} in {}", count(written, "program", "programs"), folder.display()));
+        say!("{} in {}", count(written, "program", "programs"), folder.display());
         return Ok(());
     }
     let written = extract(&programs, folder, &|text| say(text))?;
-    say(format_args!("{} in {}", count(written, "program", "programs"), folder.display()));
+    say!("{} in {}", count(written, "program", "programs"), folder.display());
     Ok(())
 }

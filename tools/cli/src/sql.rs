@@ -1,7 +1,7 @@
 //! `clscope sql`: a question in SQL about traces. Owns its options, the tables that are written for
 //! one question, and the layout of answers. Refuses to know SQL: DuckDB does.
 
-use crate::output::{self, count, say};
+use crate::output::{self, count};
 use anyhow::{Context, Result, bail};
 use clscope_capture::system::interrupt_flag;
 use clscope_export::ExportError;
@@ -90,7 +90,7 @@ pub fn run(args: &Args) -> Result<()> {
     };
     let interrupted = interrupt_flag().context("cannot take note of signals")?;
     for hint in hints(tables.folder(), &query)? {
-        say(format_args!("note: {hint}"));
+        say!("note: {hint}");
     }
     let answer = engine.ask(&views(tables.folder()), &query, &form)?;
     let end = answer.ender();
@@ -182,7 +182,7 @@ impl Tables {
         let running = view.times().running();
         drop(progress);
         if let Some(text) = running {
-            say(format_args!("note: {text}"));
+            say!("note: {text}");
         }
         let _progress = args.progress.start("writes tables for the query");
         let own = tempfile::tempdir().context("cannot make a folder for the tables")?;
@@ -217,10 +217,7 @@ fn text(answer: Answer, null: &str, limit: usize) -> Result<()> {
         out.flush()?;
     }
     if found.more > 0 {
-        say(format_args!(
-            "and {}: --limit 0 shows all",
-            count(found.more, "more row", "more rows")
-        ));
+        say!("and {}: --limit 0 shows all", count(found.more, "more row", "more rows"));
     }
     Ok(())
 }

@@ -100,7 +100,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Target::start(&args.app, args.output.as_deref(), args.once, &program)?
     };
     if args.once {
-        let changed = |text: &str| say(format_args!("the run was changed: {text}"));
+        let changed = |text: &str| say!("the run was changed: {text}");
         let document = once(&mut target, &options, &changed)?;
         match args.format {
             TableFormat::Json => show_json(&document)?,

@@ -72,7 +72,7 @@ pub fn run(args: &Args) -> Result<()> {
         Show::Html => local,
         Show::Perfetto => format!("{PERFETTO}/#!/?url={local}"),
     };
-    say(format_args!("{address}"));
+    say!("{address}");
     if !args.no_browser && !opened(&address) {
         say("no browser could be started: open the address above yourself");
     }
@@ -116,16 +116,9 @@ fn body(args: &Args) -> Result<Vec<u8>> {
         }
         Show::Perfetto => {
             let power = power::Power::of_view(&view)?;
-            let times = || view.times();
-            let document = perfetto::Document {
-                trace: view.trace(),
-                alignment: view.alignment(),
-                power: &power,
-                by: view.grouping(),
-                sources: &names,
-                report: &times,
-                options: perfetto::Options::default(),
-            };
+            let options = perfetto::Options::default();
+            let document =
+                perfetto::Document { view: &view, power: &power, sources: &names, options };
             document.write(&mut body)?;
         }
     }

@@ -82,6 +82,20 @@ pub struct Row {
     pub breaks: bool,
 }
 
+impl Row {
+    /// Without a change, a reason and a limit.
+    fn new(
+        (section, key, metric): (&'static str, &Key, Metric),
+        base: Option<f64>,
+        new: Option<f64>,
+        outcome: Outcome,
+    ) -> Self {
+        let (name, of) = key.clone();
+        let (change, assumed_spread, why, breaks) = (None, None, None, false);
+        Self { section, name, of, metric, base, new, change, assumed_spread, outcome, why, breaks }
+    }
+}
+
 /// What the sides differ in besides figures.
 #[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Difference {
@@ -244,17 +258,15 @@ impl Diff {
             |side: fn(&Row) -> Option<f64>| all.iter().all(|(_, row)| row.and_then(side).is_none());
         match (lacks(|r| r.base), lacks(|r| r.new)) {
             _ if all.is_empty() => Some(format!("{word}: no kernel was launched on both sides")),
-            (true, true) => {
-                let why = remedy(metric, base.iter().chain(new));
-                Some(format!("{word} of no kernel is known on either side: {why}"))
-            }
-            (true, false) => {
-                let why = remedy(metric, base.iter());
-                Some(format!("{word} of no kernel is known in the base: {why}"))
-            }
-            (false, true) => {
-                let why = remedy(metric, new.iter());
-                Some(format!("{word} of no kernel is known on the new side: {why}"))
+            (no_base @ true, no_new) | (no_base, no_new @ true) => {
+                let place = match (no_base, no_new) {
+                    (true, true) => "on either side",
+                    (true, false) => "in the base",
+                    _ => "on the new side",
+                };
+                let bases = base.iter().filter(|_| no_base);
+                let why = remedy(metric, bases.chain(new.iter().filter(|_| no_new)));
+                Some(format!("{word} of no kernel is known {place}: {why}"))
             }
             (false, false) => {
                 let partly =
@@ -313,20 +325,10 @@ impl Diff {
         };
         // An interval is the ground of an outcome; without one it would rest on what was refused.
         let is_judged = outcome != Outcome::NotJudged;
-        let found = found.map(|c| if is_judged { c } else { c.without_interval() });
-        self.rows.push(Row {
-            section,
-            name: key.0.clone(),
-            of: key.1.clone(),
-            metric,
-            base: mean(&base),
-            new: mean(&new),
-            change: found,
-            assumed_spread: self.assumed.filter(|_| is_judged && found.is_some()),
-            outcome,
-            why,
-            breaks: false,
-        });
+        let change = found.map(|c| if is_judged { c } else { c.without_interval() });
+        let assumed_spread = self.assumed.filter(|_| is_judged && change.is_some());
+        let row = Row::new((section, key, metric), mean(&base), mean(&new), outcome);
+        self.rows.push(Row { change, assumed_spread, why, ..row });
     }
 
     /// A row of exact numbers.
@@ -343,21 +345,8 @@ impl Diff {
             () => Outcome::Same,
         };
         let why = (outcome == Outcome::NotJudged).then(|| INCOMPARABLE.to_owned());
-        let (name, of) = key.clone();
-        let (base, new) = (Some(base), Some(new));
-        self.rows.push(Row {
-            section,
-            name,
-            of,
-            metric,
-            base,
-            new,
-            change,
-            assumed_spread: None,
-            outcome,
-            why,
-            breaks: false,
-        });
+        let row = Row::new((section, key, metric), Some(base), Some(new), outcome);
+        self.rows.push(Row { change, why, ..row });
     }
 
     fn kernels(&mut self, base: &[Run], new: &[Run]) {

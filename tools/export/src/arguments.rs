@@ -214,17 +214,17 @@ pub fn of_span(enqueued: &Enqueued<'_>, drawn: &DeviceSpan<'_>, to: &mut impl Si
         to.put("moved_ns", Int(placed.clamped_ns));
     }
     // As the device reported them.
-    let [queued, submit, start, _] = drawn.raw();
+    let [queued, submit, start, _] = drawn.times.raw.map(|stamp| stamp.0);
     let between = |from: u64, to: u64| Int(to.wrapping_sub(from).cast_signed());
     // A runtime that does not know when it queued a command gives 0.
     if queued > 0 {
         to.put("queued_to_submit_ns", between(queued, submit));
     }
     to.put("submit_to_start_ns", between(submit, start));
-    to.put("end_to_host_ns", Int(drawn.observed().0.saturating_sub(span.end.0)));
+    to.put("end_to_host_ns", Int(drawn.times.observed.0.saturating_sub(span.end.0)));
     // As the device reported it, where the drawn length is corrected for the drift of its clock.
-    if drawn.duration_ns() != span.duration() {
-        to.put("device_duration_ns", Uint(drawn.duration_ns()));
+    if drawn.times.duration() != span.duration() {
+        to.put("device_duration_ns", Uint(drawn.times.duration()));
     }
 }
 

@@ -14,13 +14,13 @@ use super::power::Power;
 use super::values::Values;
 use super::{ExportError, Summary};
 use clscope_analysis::Trace;
-use clscope_analysis::align::Alignment;
 use clscope_analysis::event::{Call, Command, Event, Kept, Mark};
 use clscope_analysis::merge::Tally;
 use clscope_analysis::missing::{self, Missing};
 use clscope_analysis::time::{HostNs, Span};
 use clscope_profile::changes;
 use clscope_profile::energy::activity::Grouping;
+use clscope_profile::profile::View;
 use clscope_profile::sites::Named as Site;
 use clscope_trace::record::flag;
 use serde::Serialize;
@@ -30,17 +30,13 @@ use std::cell::RefCell;
 use std::io::{BufWriter, Write};
 
 /// A timeline to be written.
-pub struct Document<'t, 'a> {
-    /// What was recorded.
-    pub trace: &'t Trace<'a>,
-    /// Its device clocks.
-    pub alignment: &'t Alignment,
+pub struct Document<'v, 'a> {
+    /// What was recorded, and what is known of it.
+    pub view: &'v View<'a>,
     /// Its sensors.
-    pub power: &'t Power,
-    /// The key of its figures, and the names of call sites.
-    pub by: Grouping<'t>,
+    pub power: &'v Power,
     /// Names of the trace directories.
-    pub sources: &'t [String],
+    pub sources: &'v [String],
 }
 
 impl Document<'_, '_> {
@@ -63,8 +59,9 @@ impl Document<'_, '_> {
         document.serialize_entry("displayTimeUnit", "ns")?;
         document.serialize_entry("traceEvents", &events)?;
         let mut summary = events.summary.take();
-        summary.issues = self.trace.issues_after(&events.tally.take(), Some(self.alignment));
-        summary.issues.extend(missing::issues(self.trace, &events.missing.take()));
+        let (trace, alignment) = (self.view.trace(), self.view.alignment());
+        summary.issues = trace.issues_after(&events.tally.take(), Some(alignment));
+        summary.issues.extend(missing::issues(trace, &events.missing.take()));
         document.serialize_entry("otherData", &other_data(self, &summary))?;
         SerializeMap::end(document)?;
         out.write_all(b"\n")?;
@@ -78,8 +75,8 @@ fn other_data(document: &Document<'_, '_>, summary: &Summary) -> Value {
         "clscope": env!("CARGO_PKG_VERSION"),
         "traces": document.sources,
         // What the run changed of its application; empty for a plain run.
-        "changed": changes::recorded_changes(document.trace).map(|c| c.lines()).unwrap_or_default(),
-        "origin_ns": document.trace.origin().0,
+        "changed": changes::recorded_changes(document.view.trace()).map(|c| c.lines()).unwrap_or_default(),
+        "origin_ns": document.view.trace().origin().0,
         "clock": "CLOCK_MONOTONIC_RAW of the first host, from origin_ns",
         "energy": document.power.told,
         // Launches without a device span because only a random part was timed; each call says its
@@ -140,7 +137,8 @@ fn microseconds(ns: i64) -> f64 {
 
 impl Serialize for Events<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Document { trace, alignment, power, by, .. } = *self.document;
+        let Document { view, power, .. } = *self.document;
+        let (trace, by) = (view.trace(), view.grouping());
         let mut pen = Pen {
             out: serializer.serialize_seq(None)?,
             trace,
@@ -155,7 +153,7 @@ impl Serialize for Events<'_, '_> {
         pen.new_tracks()?;
         pen.counters()?;
         pen.repeated()?;
-        let mut events = trace.events(Some(alignment));
+        let mut events = trace.events(Some(view.alignment()));
         let mut missing = vec![Missing::default(); trace.processes.len()];
         // Looked at where it lies: events are large.
         while let Some(event) = &events.next() {

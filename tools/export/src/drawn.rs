@@ -5,7 +5,7 @@ use crate::arguments::{self, Sink};
 use crate::power::Power;
 use clscope_analysis::Trace;
 use clscope_analysis::event::{Command, DeviceTimes, Mark, Outcome, Placed};
-use clscope_analysis::time::{HostNs, Span};
+use clscope_analysis::time::Span;
 use clscope_profile::energy::activity::Grouping;
 use clscope_trace::Untimed;
 
@@ -25,7 +25,8 @@ pub enum Drawn<'c> {
 /// The device time of a command, and its place on the timeline.
 #[derive(Debug, Clone, Copy)]
 pub struct DeviceSpan<'c> {
-    times: &'c DeviceTimes,
+    /// As the device reported it.
+    pub times: &'c DeviceTimes,
     /// Its place.
     pub placed: &'c Placed,
 }
@@ -60,21 +61,6 @@ impl DeviceSpan<'_> {
     /// On the host's timeline.
     pub fn span(&self) -> Span {
         self.placed.span()
-    }
-
-    /// QUEUED, SUBMIT, START, END in the device's clock, ns.
-    pub fn raw(&self) -> [u64; 4] {
-        self.times.raw.map(|stamp| stamp.0)
-    }
-
-    /// END - START in device nanoseconds.
-    pub fn duration_ns(&self) -> u64 {
-        self.times.duration()
-    }
-
-    /// When the host knew it complete.
-    pub fn observed(&self) -> HostNs {
-        self.times.observed
     }
 }
 

@@ -5,7 +5,7 @@
 
 use crate::document::Document;
 use clscope_profile::energy::attribute;
-use clscope_profile::energy::result::Absence;
+use clscope_profile::energy::result::Class;
 use clscope_profile::error::{OpenError, ReadingsError};
 use clscope_profile::interval::Interval;
 use clscope_profile::profile::{Options, Profile};
@@ -30,42 +30,13 @@ pub enum WholeError {
     Readings(#[from] ReadingsError),
 }
 
-/// Joules of one kernel.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct OfKernel {
-    joules: Option<Interval>,
-    per_launch: Option<Interval>,
-    watts: Option<Interval>,
-    absence: Option<Absence>,
-}
-
-/// Times of commands of one name.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Times {
-    count: u64,
-    total: Option<Interval>,
-    mean_ns: Option<f64>,
-    p95_ns: Option<f64>,
-}
-
-impl Times {
-    fn read(row: &Commands) -> Self {
-        let estimate = row.estimate.as_ref();
-        Self {
-            count: row.count,
-            total: estimate.and_then(|e| e.total_ns),
-            mean_ns: estimate.and_then(|e| e.mean_ns).map(|mean| mean.value),
-            p95_ns: estimate.and_then(|e| e.p95_ns).map(|p95| p95.value),
-        }
-    }
-}
-
 /// The figures as of one moment.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Default)]
 pub struct Whole {
-    kernels: HashMap<(String, String), OfKernel>,
+    /// Joules, by kernel and device.
+    kernels: HashMap<(String, String), Class>,
     /// Of kernels and transfers of which sampling left some out, by name and device or direction.
-    times: HashMap<(String, String), Times>,
+    times: HashMap<(String, String), Commands>,
     /// Busy part of the run, by process and device.
     busy: HashMap<(String, u32), Interval>,
     /// What of the run repetitions took, ns.
@@ -90,25 +61,17 @@ impl Whole {
         let energy = view.energy()?;
         let mut out = Self { absent: energy.absent.clone(), ..Self::default() };
         for device in &energy.devices {
-            for class in device.classes.iter().filter(|c| c.kind == "kernel") {
-                let key = (class.name.clone(), device.device.clone());
-                out.kernels.insert(
-                    key,
-                    OfKernel {
-                        joules: class.joules,
-                        per_launch: class.joules_per_launch,
-                        watts: class.watts,
-                        absence: class.absence,
-                    },
-                );
-            }
+            let kernels = device.classes.iter().filter(|c| c.kind == "kernel");
+            let of = |c: &Class| (c.name.clone(), device.device.clone());
+            out.kernels.extend(kernels.map(|class| (of(class), class.clone())));
         }
         let report = view.times();
-        let rows = report.kernels.iter().chain(&report.transfers).filter(|row| row.left_out > 0);
+        let rows = report.kernels.into_iter().chain(report.transfers);
         out.times = rows
+            .filter(|row| row.left_out > 0)
             .map(|row| {
                 let of = row.device.as_deref().or(row.direction).unwrap_or_default();
-                ((row.name.clone(), of.to_owned()), Times::read(row))
+                ((row.name.clone(), of.to_owned()), row)
             })
             .collect();
         let shares = report.devices.iter();
@@ -129,7 +92,7 @@ impl Whole {
             let key = (kernel.name.clone(), kernel.device.clone());
             if let Some(of) = self.kernels.get(&key) {
                 kernel.joules = of.joules;
-                kernel.joules_per_launch = of.per_launch;
+                kernel.joules_per_launch = of.joules_per_launch;
                 kernel.watts = of.watts;
                 kernel.why = of.absence;
             }
@@ -145,8 +108,10 @@ impl Whole {
         for kernel in &mut document.kernels {
             let times = self.times.get(&(kernel.name.clone(), kernel.device.clone()));
             if let Some(times) = times.filter(|times| times.count == kernel.launches) {
-                (kernel.total_ns, kernel.mean_ns) = (times.total, times.mean_ns);
-                kernel.p95_ns = times.p95_ns;
+                let estimate = times.estimate.as_ref();
+                kernel.total_ns = estimate.and_then(|e| e.total_ns);
+                kernel.mean_ns = estimate.and_then(|e| e.mean_ns).map(|mean| mean.value);
+                kernel.p95_ns = estimate.and_then(|e| e.p95_ns).map(|p95| p95.value);
             }
         }
         document.share_kernels();
@@ -154,7 +119,7 @@ impl Whole {
             let direction = transfer.direction.clone().unwrap_or_default();
             let times = self.times.get(&(transfer.kind.clone(), direction));
             if let Some(times) = times.filter(|times| times.count == transfer.count) {
-                transfer.total_ns = times.total;
+                transfer.total_ns = times.estimate.as_ref().and_then(|e| e.total_ns);
             }
         }
         for device in &mut document.devices {

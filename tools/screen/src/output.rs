@@ -61,9 +61,17 @@ pub fn show_text(text: &str) -> Result<()> {
 /// If it cannot be written.
 pub fn show_json(document: &impl serde::Serialize) -> Result<()> {
     let mut out = json();
-    serde_json::to_writer_pretty(&mut out, document)?;
-    writeln!(out)?;
+    put_json(&mut out, document)?;
     Ok(out.flush()?)
+}
+
+/// Writes a document as JSON that people can read, and the end of its line.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn put_json(out: &mut dyn Write, document: &impl serde::Serialize) -> Result<()> {
+    serde_json::to_writer_pretty(&mut *out, document)?;
+    Ok(writeln!(out)?)
 }
 
 /// Columns of the terminal that standard output is; where it is none, what COLUMNS says.

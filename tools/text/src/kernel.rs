@@ -98,20 +98,20 @@ fn standing(of: &AsThere) -> String {
     let mut out = String::new();
     if let (Some(there), true) = (of.rest_there_ns, behind < 1.0) {
         let here = of.rest_here_ns.map_or_else(String::new, |ns| format!(", here {}", time(ns)));
-        let _ = write!(out, ", behind rests of {} there{here}", time(there));
+        add!(out, ", behind rests of {} there{here}", time(there));
     }
     if behind > 0.0 {
-        let _ = write!(out, ", {:.0} % with commands ahead", 100.0 * behind);
+        add!(out, ", {:.0} % with commands ahead", 100.0 * behind);
         if of.missed > 0 {
-            let _ = write!(out, " (here {} came too late for that)", of.missed);
+            add!(out, " (here {} came too late for that)", of.missed);
         }
     }
     if let Some(cold) = of.cold_bytes {
-        let _ = write!(out, ", memories as cold as after {} of others", bytes(cold));
+        add!(out, ", memories as cold as after {} of others", bytes(cold));
     }
     if of.fresh > 0 {
         let fresh = count(of.fresh as u64, "memory", "memories");
-        let _ = write!(out, ", {fresh} made anew before each");
+        add!(out, ", {fresh} made anew before each");
     }
     out
 }

@@ -14,6 +14,11 @@ macro_rules! put {
     ($to:expr, $($what:tt)*) => {{ let _ = writeln!($to, $($what)*); }};
 }
 
+/// The same without the end of the line.
+macro_rules! add {
+    ($to:expr, $($what:tt)*) => {{ let _ = write!($to, $($what)*); }};
+}
+
 pub mod bench;
 pub mod check;
 pub mod doctor;

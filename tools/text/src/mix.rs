@@ -1,9 +1,9 @@
 //! Counted instructions as text. Refuses to choose which kernels are shown.
 
-use crate::figure::thousands;
-use crate::table::{Table, bytes};
+use crate::figure::{dash, thousands};
+use crate::table::{Column, Table, bytes};
 use clscope_io::text::{Page, count};
-use clscope_mix::Precision;
+use clscope_mix::{Class, Precision, Tally};
 use clscope_profile::mixes::{KernelMix, shared_names};
 use clscope_trace::replace;
 use std::fmt::Write as _;
@@ -133,33 +133,21 @@ fn executed(out: &mut Page, row: &KernelMix, width: usize) {
             );
         }
     }
-    let columns = [
-        "instructions",
-        "share",
-        "by warps",
-        "FLOP",
-        "bytes",
-        "transactions",
-        "predicated",
-        "class",
-    ];
-    let mut table = Table::new(&columns);
     let mut classes: Vec<_> = row.mix.classes.iter().collect();
     classes.sort_by_key(|(_, tally)| std::cmp::Reverse(tally.threads));
-    for (class, tally) in classes {
-        let or_dash = |n: u64| if n == 0 { "-".to_owned() } else { one(n) };
-        table.row(vec![
-            one(tally.threads),
-            format!("{:.1} %", tally.threads as f64 * 100.0 / all.threads.max(1) as f64),
-            tally.warps.map_or_else(|| "-".to_owned(), one),
-            or_dash(tally.flop),
-            or_dash(tally.bytes),
-            tally.transactions.map_or_else(|| "-".to_owned(), one),
-            or_dash(tally.predicated),
-            class.name().to_owned(),
-        ]);
-    }
-    out.push_str(&table.render(width));
+    let or_dash = |n: u64| dash((n > 0).then(|| one(n)));
+    let share = |n: u64| format!("{:.1} %", n as f64 * 100.0 / all.threads.max(1) as f64);
+    let columns: [Column<'_, (&Class, &Tally)>; 8] = [
+        ("instructions", true, &|(_, of)| one(of.threads)),
+        ("share", true, &|(_, of)| share(of.threads)),
+        ("by warps", true, &|(_, of)| dash(of.warps.map(one))),
+        ("FLOP", true, &|(_, of)| or_dash(of.flop)),
+        ("bytes", true, &|(_, of)| or_dash(of.bytes)),
+        ("transactions", true, &|(_, of)| dash(of.transactions.map(one))),
+        ("predicated", true, &|(_, of)| or_dash(of.predicated)),
+        ("class", true, &|(class, _)| class.name().to_owned()),
+    ];
+    out.push_str(&Table::of_rows(&classes, &columns).render(width));
     if !row.unknown.is_empty() {
         let names: Vec<&str> = row.unknown.iter().map(String::as_str).collect();
         put!(out, "  unknown      {}", names.join(", "));

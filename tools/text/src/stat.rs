@@ -1,9 +1,10 @@
 //! Owns the figures of several runs as text for people.
 
 use crate::figure::{self, dash, or_bound, si};
-use crate::table::{PLUS_MINUS, Table, time, wrapped};
-use clscope_compare::repeat::{Repeated, Spread};
+use crate::table::{Column, PLUS_MINUS, Table, time, wrapped};
+use clscope_compare::repeat::{Repeated, Row, Spread};
 use clscope_io::text::Page;
+use clscope_profile::interval::Interval;
 use std::fmt::Write;
 
 /// What stands behind the mean; a single run has none.
@@ -15,7 +16,7 @@ fn plus_minus(of: &Spread) -> String {
 pub fn render(of: &Repeated, most: usize, width: usize) -> String {
     let mut out = Page::default();
     let runs = if of.runs == 1 { "one run".to_owned() } else { format!("{} runs", of.runs) };
-    let _ = writeln!(out, "\n{}: {runs}\n", of.command.join(" "));
+    put!(out, "\n{}: {runs}\n", of.command.join(" "));
     let mut table = Table::new(&["mean", PLUS_MINUS, "least", "most", "of a run"]);
     let mut row = |of: Option<&Spread>, text: &dyn Fn(f64) -> String, what: &str| {
         if let Some(of) = of {
@@ -36,41 +37,30 @@ pub fn render(of: &Repeated, most: usize, width: usize) -> String {
     }
     out.push_str(&table.render(width));
     if let Some(why) = &of.no_energy {
-        let _ = writeln!(out, "\nEnergy: absent: {why}");
+        put!(out, "\nEnergy: absent: {why}");
     }
     if !of.rows.is_empty() {
         out.push_str("\n");
-        let (half, last) = (PLUS_MINUS, "kernel or transfer");
-        let titles = ["launches", "total", half, "a launch", half, "J a launch", half, last];
-        let mut table = Table::new(&titles);
-        for row in of.rows.iter().take(most) {
-            let spread = |of: &Option<Spread>| {
-                let value = of.map(|s| or_bound(&s.mean, time));
-                let half = of.as_ref().map(plus_minus);
-                [dash(value), dash(half)]
-            };
-            let [total, total_half] = spread(&row.total_ns);
-            let [launch, launch_half] = spread(&row.launch_ns);
-            let joules = row.joules_per_launch;
-            let half = joules.as_ref().map(figure::plus_minus);
-            let name = match (&row.device, row.kind) {
-                (Some(device), "kernel") => format!("{} on {device}", row.name),
-                _ => row.name.clone(),
-            };
-            table.row(vec![
-                format!("{:.0}", row.launches.mean.value),
-                total,
-                total_half,
-                launch,
-                launch_half,
-                dash(joules.map(|j| or_bound(&j, |j| si(j, "J")))),
-                dash(half),
-                name,
-            ]);
-        }
-        out.push_str(&table.render(width));
+        let spread = |of: &Option<Spread>| dash(of.map(|s| or_bound(&s.mean, time)));
+        let half = |of: &Option<Spread>| dash(of.as_ref().map(plus_minus));
+        let joules = |j: &Interval| or_bound(j, |j| si(j, "J"));
+        let name = |row: &Row| match (&row.device, row.kind) {
+            (Some(device), "kernel") => format!("{} on {device}", row.name),
+            _ => row.name.clone(),
+        };
+        let columns: [Column<'_, Row>; 8] = [
+            ("launches", true, &|row| format!("{:.0}", row.launches.mean.value)),
+            ("total", true, &|row| spread(&row.total_ns)),
+            (PLUS_MINUS, true, &|row| half(&row.total_ns)),
+            ("a launch", true, &|row| spread(&row.launch_ns)),
+            (PLUS_MINUS, true, &|row| half(&row.launch_ns)),
+            ("J a launch", true, &|row| dash(row.joules_per_launch.as_ref().map(joules))),
+            (PLUS_MINUS, true, &|row| dash(row.joules_per_launch.as_ref().map(figure::plus_minus))),
+            ("kernel or transfer", true, &name),
+        ];
+        out.push_str(&Table::of_rows(of.rows.iter().take(most), &columns).render(width));
         if of.rows.len() > most {
-            let _ = writeln!(out, "  and {} more: --limit 0", of.rows.len() - most);
+            put!(out, "  and {} more: --limit 0", of.rows.len() - most);
         }
     }
     out.push_str(
@@ -78,7 +68,7 @@ pub fn render(of: &Repeated, most: usize, width: usize) -> String {
          readings of all runs together.\n",
     );
     if let Some(next) = &of.next {
-        let _ = writeln!(out, "{next}");
+        put!(out, "{next}");
     }
     wrapped(&out.into_string(), width)
 }

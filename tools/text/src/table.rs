@@ -39,7 +39,32 @@ pub struct Table {
     rows: Vec<Vec<String>>,
 }
 
+/// A column: its title, whether the table has it, and what a row has in it.
+pub type Column<'c, R> = (&'static str, bool, &'c dyn Fn(&R) -> String);
+
+/// Titles and cells of those of the columns that a table has, in a row for each of `rows`.
+pub fn cells<'r, R: 'r>(
+    rows: impl IntoIterator<Item = &'r R>,
+    columns: &[Column<'_, R>],
+) -> (Vec<&'static str>, Vec<Vec<String>>) {
+    let columns: Vec<_> = columns.iter().filter(|(_, has, _)| *has).collect();
+    let row = |row: &R| columns.iter().map(|(.., cell)| cell(row)).collect();
+    let titles = columns.iter().map(|(title, ..)| *title).collect();
+    (titles, rows.into_iter().map(row).collect())
+}
+
 impl Table {
+    /// A row for each of `rows`.
+    pub fn of_rows<'r, R: 'r>(
+        rows: impl IntoIterator<Item = &'r R>,
+        columns: &[Column<'_, R>],
+    ) -> Self {
+        let (titles, rows) = cells(rows, columns);
+        let mut out = Self::new(&titles);
+        rows.into_iter().for_each(|row| out.row(row));
+        out
+    }
+
     /// With these column titles.
     pub fn new(titles: &[&str]) -> Self {
         let titles = titles.iter().map(|title| line(title).into_owned()).collect();

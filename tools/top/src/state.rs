@@ -2,11 +2,11 @@
 //! refuses to draw and to read.
 
 use clscope_io::text::line;
-use clscope_live::document::Document;
+use clscope_live::document::{Document, Function, Kernel, Process, Transfer};
 use clscope_profile::energy::result::Absence;
 use clscope_profile::interval::Interval;
 use clscope_text::figure::{dash, joules, plus_minus, short};
-use clscope_text::table::{Table, bytes, percent, time, time_or_dash};
+use clscope_text::table::{Column, Table, bytes, cells, percent, time, time_or_dash};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::collections::VecDeque;
 
@@ -161,7 +161,7 @@ pub fn sorted(document: &mut Document, by: Sort) {
             calls.sort_by(|a, b| least(b.time_share).total_cmp(&least(a.time_share)));
         }
         Sort::Count if runs => {
-            let of = |k: &clscope_live::document::Kernel| least(k.launches_per_second);
+            let of = |k: &Kernel| least(k.launches_per_second);
             kernels.sort_by(|a, b| of(b).total_cmp(&of(a)));
             calls.sort_by(|a, b| least(b.calls_per_second).total_cmp(&least(a.calls_per_second)));
         }
@@ -189,6 +189,11 @@ pub struct Rows {
 }
 
 impl Rows {
+    fn new<'r, R: 'r>(rows: impl Iterator<Item = &'r R>, columns: &[Column<'_, R>]) -> Self {
+        let (titles, rows) = cells(rows, columns);
+        Self { titles, rows }
+    }
+
     /// As the tables of the report.
     pub fn text(&self) -> Table {
         let mut table = Table::new(&self.titles);
@@ -212,111 +217,78 @@ fn estimated(interval: Option<Interval>, show: impl Fn(f64) -> String) -> String
 pub fn rows(document: &Document, view: View, filter: &str) -> Rows {
     let filter = filter.to_lowercase();
     let wanted = |name: &str| filter.is_empty() || name.to_lowercase().contains(&filter);
-    // What is escaped is what is measured and drawn.
     let shown = |name: &str| line(name).into_owned();
-    let (titles, rows): (Vec<&'static str>, Vec<Vec<String>>) = match view {
+    let ended = document.has_ended();
+    match view {
         View::Kernels => {
-            // Of what runs its present, of what has ended all of it: no sums beside rates.
-            let runs = !document.has_ended();
-            let is_estimated =
-                !runs && document.kernels.iter().any(|k| k.total_ns.is_some_and(|t| t.estimated));
-            let mut titles = vec!["share"];
-            titles.extend((!runs).then_some("time"));
-            titles.extend(is_estimated.then_some("+-"));
-            titles.push(if runs { "launch/s" } else { "launches" });
-            titles.extend(["mean", "p95"]);
-            titles.extend((!runs).then_some("energy"));
-            titles.extend(["J/launch", "W", "+-", "kernel"]);
-            let rows = document
-                .kernels
-                .iter()
-                .map(|k| (k, document.display_names.get(&k.name).unwrap_or(&k.name)))
-                .filter(|(k, name)| wanted(&k.name) || wanted(name))
-                .map(|(k, name)| {
-                    let mut cells = vec![percent(if runs { k.time_share } else { k.share })];
-                    cells.extend((!runs).then(|| estimated(k.total_ns, time)));
-                    let width = || k.total_ns.filter(|t| t.estimated).as_ref().map(plus_minus);
-                    cells.extend(is_estimated.then(|| dash(width())));
-                    cells.push(match runs {
-                        true => rate(k.launches_per_second),
-                        false => k.launches.to_string(),
-                    });
-                    // There is no figure of it alone where only a sum is measurable.
-                    let of_sum = k.why.is_some_and(Absence::is_in_sum);
-                    let each = match k.joules_per_launch {
-                        None if of_sum => "in a sum".to_owned(),
-                        alone => estimated(alone.map(measured), joules),
-                    };
-                    cells.extend([time_or_dash(k.mean_ns), time_or_dash(k.p95_ns)]);
-                    cells.extend((!runs).then(|| estimated(k.joules.map(measured), joules)));
-                    cells.extend([
-                        each,
-                        estimated(k.watts.map(measured), short),
-                        dash(k.watts.as_ref().map(plus_minus)),
-                        shown(name),
-                    ]);
-                    cells
-                })
-                .collect();
-            (titles, rows)
+            let is_estimated = |k: &Kernel| k.total_ns.is_some_and(|t| t.estimated);
+            let is_estimated = ended && document.kernels.iter().any(is_estimated);
+            let half =
+                |k: &Kernel| dash(k.total_ns.filter(|t| t.estimated).as_ref().map(plus_minus));
+            let each = |k: &Kernel| match k.joules_per_launch {
+                None if k.why.is_some_and(Absence::is_in_sum) => "in a sum".to_owned(),
+                alone => estimated(alone.map(measured), joules),
+            };
+            let columns: [Column<'_, Kernel>; 12] = [
+                ("share", true, &|k| percent(if ended { k.share } else { k.time_share })),
+                ("time", ended, &|k| estimated(k.total_ns, time)),
+                ("+-", is_estimated, &half),
+                ("launch/s", !ended, &|k| rate(k.launches_per_second)),
+                ("launches", ended, &|k| k.launches.to_string()),
+                ("mean", true, &|k| time_or_dash(k.mean_ns)),
+                ("p95", true, &|k| time_or_dash(k.p95_ns)),
+                ("energy", ended, &|k| estimated(k.joules.map(measured), joules)),
+                ("J/launch", true, &each),
+                ("W", true, &|k| estimated(k.watts.map(measured), short)),
+                ("+-", true, &|k| dash(k.watts.as_ref().map(plus_minus))),
+                ("kernel", true, &|k| shown(display_name(document, k))),
+            ];
+            let is_wanted = |k: &&Kernel| wanted(&k.name) || wanted(display_name(document, k));
+            Rows::new(document.kernels.iter().filter(is_wanted), &columns)
         }
         View::Calls => {
-            let runs = !document.has_ended();
-            let titles = match runs {
-                true => vec!["of a thread", "call/s", "failed so far", "function"],
-                false => vec!["time", "calls", "failed", "function"],
-            };
-            let figures = |f: &clscope_live::document::Function| match runs {
-                true => [percent(f.time_share), rate(f.calls_per_second)],
-                false => [time_or_dash(f.total_ns.map(|ns| ns as f64)), f.calls.to_string()],
-            };
-            let rows = document.functions.iter().filter(|f| wanted(&f.name)).map(|f| {
-                let [time, calls] = figures(f);
-                vec![time, calls, f.errors.to_string(), shown(&f.name)]
-            });
-            (titles, rows.collect())
+            let columns: [Column<'_, Function>; 7] = [
+                ("of a thread", !ended, &|f| percent(f.time_share)),
+                ("time", ended, &|f| time_or_dash(f.total_ns.map(|ns| ns as f64))),
+                ("call/s", !ended, &|f| rate(f.calls_per_second)),
+                ("calls", ended, &|f| f.calls.to_string()),
+                ("failed so far", !ended, &|f| f.errors.to_string()),
+                ("failed", ended, &|f| f.errors.to_string()),
+                ("function", true, &|f| shown(&f.name)),
+            ];
+            Rows::new(document.functions.iter().filter(|f| wanted(&f.name)), &columns)
         }
         View::Transfers => {
-            let runs = !document.has_ended();
-            let titles = match runs {
-                true => vec!["bytes/s", "direction", "command"],
-                false => vec!["time", "count", "bytes", "direction", "command"],
-            };
-            let rows = document.transfers.iter().filter(|t| wanted(&t.kind)).map(|t| {
-                let mut cells = match runs {
-                    true => vec![dash(t.bytes_per_second.map(|b| bytes(b as u64)))],
-                    false => vec![estimated(t.total_ns, time), t.count.to_string(), bytes(t.bytes)],
-                };
-                let direction = t.direction.as_deref();
-                cells.extend([dash(direction.map(shown)), shown(&t.kind)]);
-                cells
-            });
-            (titles, rows.collect())
+            let columns: [Column<'_, Transfer>; 6] = [
+                ("bytes/s", !ended, &|t| dash(t.bytes_per_second.map(|b| bytes(b as u64)))),
+                ("time", ended, &|t| estimated(t.total_ns, time)),
+                ("count", ended, &|t| t.count.to_string()),
+                ("bytes", ended, &|t| bytes(t.bytes)),
+                ("direction", true, &|t| dash(t.direction.as_deref().map(shown))),
+                ("command", true, &|t| shown(&t.kind)),
+            ];
+            Rows::new(document.transfers.iter().filter(|t| wanted(&t.kind)), &columns)
         }
-        View::Processes => (
-            vec!["pid", "state", "in", "since", "command"],
-            document
-                .processes
-                .iter()
-                .map(|p| {
-                    let call = p.in_calls.iter().max_by_key(|c| c.ns);
-                    let command = match p.arguments.is_empty() {
-                        true => p.executable.clone(),
-                        false => p.arguments.join(" "),
-                    };
-                    vec![
-                        p.pid.to_string(),
-                        p.state.to_owned(),
-                        call.map_or_else(|| "-".to_owned(), |c| shown(&c.function)),
-                        time_or_dash(call.and_then(|c| c.ns).map(|ns| ns as f64)),
-                        shown(&command),
-                    ]
-                })
-                .filter(|row| row.last().is_some_and(|command| wanted(command)))
-                .collect(),
-        ),
-    };
-    Rows { titles, rows }
+        View::Processes => {
+            let command = |p: &Process| match p.arguments.is_empty() {
+                true => shown(&p.executable),
+                false => shown(&p.arguments.join(" ")),
+            };
+            let call = |p: &Process| p.in_calls.iter().max_by_key(|c| c.ns).cloned();
+            let columns: [Column<'_, Process>; 5] = [
+                ("pid", true, &|p| p.pid.to_string()),
+                ("state", true, &|p| p.state.to_owned()),
+                ("in", true, &|p| dash(call(p).map(|c| shown(&c.function)))),
+                ("since", true, &|p| time_or_dash(call(p).and_then(|c| c.ns).map(|ns| ns as f64))),
+                ("command", true, &command),
+            ];
+            Rows::new(document.processes.iter().filter(|p| wanted(&command(p))), &columns)
+        }
+    }
+}
+
+fn display_name<'d>(document: &'d Document, kernel: &'d Kernel) -> &'d str {
+    document.display_names.get(&kernel.name).unwrap_or(&kernel.name)
 }
 
 /// Joules are fitted: `~` would stand before all of them.

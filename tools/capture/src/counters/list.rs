@@ -15,6 +15,11 @@ use clscope_sensors::{Roots, System};
 use std::fmt::Write as _;
 use std::path::Path;
 
+/// Appends a line.
+macro_rules! put {
+    ($to:expr, $($what:tt)*) => {{ let _ = writeln!($to, $($what)*); }};
+}
+
 /// What is listed.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Wanted<'a> {
@@ -41,9 +46,9 @@ pub fn list(wanted: &Wanted<'_>, tell: Tell) -> Result<String, DirectoryError> {
     }
     if wanted.oa {
         intel(wanted, tell, &mut out)?;
-        line(
-            &mut out,
-            "intel-queue: Intel's OpenCL runtime counts for each command (record --counters intel-queue), where it offers such queues",
+        put!(
+            out,
+            "intel-queue: Intel's OpenCL runtime counts for each command (record --counters intel-queue), where it offers such queues"
         );
     }
     if wanted.perf {
@@ -52,14 +57,10 @@ pub fn list(wanted: &Wanted<'_>, tell: Tell) -> Result<String, DirectoryError> {
     Ok(out.into_string())
 }
 
-fn line(out: &mut Page, text: impl std::fmt::Display) {
-    let _ = writeln!(out, "{text}");
-}
-
 fn nvidia(out: &mut Page) {
-    line(
+    put!(
         out,
-        "gpm: NVIDIA GPUs from Hopper on (record --counters gpm, or gpm:fp32+dram-bandwidth for these alone); means per kernel by regression over snapshots of 100 ms",
+        "gpm: NVIDIA GPUs from Hopper on (record --counters gpm, or gpm:fp32+dram-bandwidth for these alone); means per kernel by regression over snapshots of 100 ms"
     );
     match clscope_nvml::load(None) {
         Ok((api, devices)) => {
@@ -69,16 +70,16 @@ fn nvidia(out: &mut Page) {
                     Ok(false) => "absent: this GPU has no GPM counters".to_owned(),
                     Err(error) => format!("refused: {error}"),
                 };
-                line(out, format_args!("  {} ({}): {state}", device.name, device.pci));
+                put!(out, "  {} ({}): {state}", device.name, device.pci);
             }
         }
-        Err(finding) => line(out, format_args!("  absent: {}", finding.why.unwrap_or_default())),
+        Err(finding) => put!(out, "  absent: {}", finding.why.unwrap_or_default()),
     }
     let names: Vec<String> = gpm::METRICS
         .iter()
         .map(|m| format!("{} ({})", m.name, if m.is_bandwidth { "MiB/s" } else { "%" }))
         .collect();
-    line(out, format_args!("  counters: {}", names.join(", ")));
+    put!(out, "  counters: {}", names.join(", "));
 }
 
 /// Name of a configuration, where a set or a published list has one.
@@ -103,67 +104,61 @@ fn card(node: &Node, roots: &Roots, sets: &[MetricSet], out: &mut Page) {
         Some((g, None)) => format!("no set is built in for {g:?}: name one with --counters oa:SET"),
         None => "no set is built in".to_owned(),
     };
-    line(
+    put!(
         out,
-        format_args!(
-            "  {} ({}, {}): {known}; {built_in}",
-            node.card,
-            node.driver,
-            node.pci.as_deref().unwrap_or("no PCI address")
-        ),
+        "  {} ({}, {}): {known}; {built_in}",
+        node.card,
+        node.driver,
+        node.pci.as_deref().unwrap_or("no PCI address")
     );
     let configurations = loaded(&System, roots, &node.card);
     if configurations.is_empty() {
-        line(
+        put!(
             out,
-            "    no configuration is loaded: record loads what it needs where it has CAP_PERFMON",
+            "    no configuration is loaded: record loads what it needs where it has CAP_PERFMON"
         );
     }
     for (uuid, id) in configurations {
         let name = name_of(uuid.as_str(), sets)
             .unwrap_or_else(|| "of a set that no file describes".to_owned());
-        line(out, format_args!("    loaded: {uuid} (number {}), {name}", id.0));
+        put!(out, "    loaded: {uuid} (number {}), {name}", id.0);
     }
 }
 
 fn intel(wanted: &Wanted<'_>, tell: Tell, out: &mut Page) -> Result<(), DirectoryError> {
-    line(
+    put!(
         out,
-        "oa: Intel GPUs (record --counters oa or oa:SET); counts of intervals, interpolated or by regression; decoded as specified",
+        "oa: Intel GPUs (record --counters oa or oa:SET); counts of intervals, interpolated or by regression; decoded as specified"
     );
     let roots = wanted.sysfs_root.map_or_else(Roots::default, Roots::below);
     let sets = sets(wanted.metrics, tell)?;
     let cards = nodes(&System, &roots);
     if cards.is_empty() {
-        line(
+        put!(
             out,
-            format_args!(
-                "  absent: there is no GPU of the drivers i915 or xe below {}",
-                roots.sys.join("class/drm").display()
-            ),
+            "  absent: there is no GPU of the drivers i915 or xe below {}",
+            roots.sys.join("class/drm").display()
         );
     }
     cards.iter().for_each(|node| card(node, &roots, &sets, out));
     for set in &sets {
         let uuid = set.uuid.map_or(String::new(), |u| format!(" {u}"));
-        line(
+        put!(
             out,
-            format_args!(
-                "  set {} ({}, {}):{uuid} {} figures",
-                set.symbol,
-                set.chipset,
-                set.origin,
-                set.metrics.len()
-            ),
+            "  set {} ({}, {}):{uuid} {} figures",
+            set.symbol,
+            set.chipset,
+            set.origin,
+            set.metrics.len()
         );
     }
     Ok(())
 }
 
 fn perf(out: &mut Page) {
-    line(
+    put!(
         out,
-        "perf: CPU devices (record --counters perf); user-mode events of the application's threads, by regression",
+        "perf: CPU devices (record --counters perf); user-mode events of the application's threads, by regression"
     );
     let (works, problems) = match ProcessCounters::open(
         &System,
@@ -178,12 +173,12 @@ fn perf(out: &mut Page) {
         Err(error) => (Vec::new(), vec![error]),
     };
     if !works.is_empty() {
-        line(out, format_args!("  works: {}", works.join(", ")));
+        put!(out, "  works: {}", works.join(", "));
     }
     for (why, events) in by_reason(&problems) {
-        line(out, format_args!("  absent: {}: {why}", events.join(", ")));
+        put!(out, "  absent: {}: {why}", events.join(", "));
     }
     if let Some(remedy) = problems.iter().find_map(OaError::remedy) {
-        line(out, format_args!("  to fix: {remedy}"));
+        put!(out, "  to fix: {remedy}");
     }
 }

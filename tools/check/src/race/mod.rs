@@ -259,9 +259,8 @@ impl Races {
         running.sort_by_key(|user| user.at);
         for user in running {
             let text = format!("{} uses it, and nothing has waited for that", user.name);
-            let mut key = Key::new(Rule::FreedInUse, text).at(seen.function, seen.place);
-            key.other_place.clone_from(&user.place);
-            to.add(key, None, Some(format!("{address:#x}")));
+            let key = Key::new(Rule::FreedInUse, text).at(seen.function, seen.place);
+            to.add(key.and(user.place.as_deref()), None, Some(format!("{address:#x}")));
         }
         self.uses.remove(&Object::Svm(svm.number));
     }
@@ -401,17 +400,8 @@ impl Races {
             let how = if mapping.writes { "for writing" } else { "for reading" };
             let verb = part.how.verb();
             let text = format!("{} {verb} what is mapped {how}", name_of(seen));
-            let mut key = Key::new(Rule::UsedWhileMapped, text).at(seen.function, seen.place);
-            key.other_place.clone_from(&mapping.place);
-            to.add(key, None, Some(self.shown(id)));
-        }
-    }
-
-    /// What a finding calls a memory object.
-    fn shown(&self, id: u32) -> String {
-        match self.memory.get(&id).and_then(|m| m.bytes) {
-            Some(bytes) => format!("memory object #{id} ({bytes} bytes)"),
-            None => format!("memory object #{id}"),
+            let key = Key::new(Rule::UsedWhileMapped, text).at(seen.function, seen.place);
+            to.add(key.and(mapping.place.as_deref()), None, Some(shown(&self.memory, id)));
         }
     }
 
@@ -464,14 +454,10 @@ impl Races {
                     verb(&own),
                     object.kind()
                 );
-                let mut key =
-                    Key::new(Rule::DataRace, text).at(&own.function, own.place.as_deref());
-                key.other_place = earlier.place.clone().or_else(|| Some(earlier.function.clone()));
+                let key = Key::new(Rule::DataRace, text).at(&own.function, own.place.as_deref());
+                let key = key.and(earlier.place.as_deref().or(Some(&earlier.function)));
                 let shown = match object {
-                    Object::Memory(id) => match self.memory.get(&id).and_then(|m| m.bytes) {
-                        Some(bytes) => format!("memory object #{id} ({bytes} bytes)"),
-                        None => format!("memory object #{id}"),
-                    },
+                    Object::Memory(id) => shown(&self.memory, id),
                     _ => format!("{:#x}", own.range.begin.max(earlier.range.begin)),
                 };
                 to.add(key, None, Some(shown));
@@ -548,6 +534,14 @@ impl Races {
             self.unjudged,
             advice.join("; ")
         ))
+    }
+}
+
+/// What a finding calls a memory object.
+fn shown(memory: &HashMap<u32, Memory>, id: u32) -> String {
+    match memory.get(&id).and_then(|m| m.bytes) {
+        Some(bytes) => format!("memory object #{id} ({bytes} bytes)"),
+        None => format!("memory object #{id}"),
     }
 }
 

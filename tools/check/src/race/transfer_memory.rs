@@ -73,13 +73,9 @@ impl TransferMemory {
                 "{} uses memory of the host that was not mapped any more when the host began to wait",
                 user.name
             );
-            let mut key = Key::new(Rule::FreedInUse, at.says(&what)).at(at.function, at.place);
-            key.other_place.clone_from(&user.place);
-            to.add(
-                key,
-                None,
-                Some(format!("{:#x} ({} bytes)", range.begin, range.end - range.begin)),
-            );
+            let key = Key::new(Rule::FreedInUse, at.says(&what)).at(at.function, at.place);
+            let bytes = format!("{:#x} ({} bytes)", range.begin, range.end - range.begin);
+            to.add(key.and(user.place.as_deref()), None, Some(bytes));
         }
     }
 }

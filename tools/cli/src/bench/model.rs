@@ -120,7 +120,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let place = parameters::path(&device.name, &device.platform).context(NO_HOME)?;
         kept::replaceable(&place, &device, args.model.force)?;
         let path = keep(&device)?;
-        say(format_args!("parameters of {} are kept in {}", device.name, path.display()));
+        say!("parameters of {} are kept in {}", device.name, path.display());
         return Ok(ExitCode::SUCCESS);
     }
     if args.model.show {
@@ -130,17 +130,18 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let (device, path) = chosen(args)?;
     let before = path.exists().then(|| kept::read(&path)).transpose().unwrap_or_else(|error| {
         // A damaged file is about to be replaced.
-        say(format_args!("warning: {error:#}"));
+        say!("warning: {error:#}");
         None
     });
     // A measurement takes minutes; what cannot be kept is said before it.
     kept::make_folder(&path)?;
     let mut progress = Progress::new()?;
     let takes = if args.model.quick { "a minute" } else { "two and a half minutes" };
-    say(format_args!(
+    say!(
         "measuring {} ({}), which takes about {takes}; other work on the machine disturbs it",
-        device.facts.name, device.facts.platform
-    ));
+        device.facts.name,
+        device.facts.platform
+    );
     let effort = Effort {
         quick: args.model.quick,
         sensors: args.metering(),
@@ -156,7 +157,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         files::measured(&measured, folder)?;
     }
     if measured.results.iter().any(|r| r.interrupted) {
-        say(format_args!("interrupted: {} stays as it was", path.display()));
+        say!("interrupted: {} stays as it was", path.display());
         return Ok(ExitCode::from(130));
     }
     let path = keep(&measured.device)?;
@@ -167,9 +168,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         }
     }
     if let Some(before) = before.filter(|k| k.driver.trim() != measured.device.driver.trim()) {
-        say(format_args!("the parameters under driver {} were replaced", line(&before.driver)));
+        say!("the parameters under driver {} were replaced", line(&before.driver));
     }
-    say(format_args!("parameters are kept in {}", path.display()));
+    say!("parameters are kept in {}", path.display());
     Ok(ExitCode::SUCCESS)
 }
 
@@ -199,10 +200,12 @@ pub fn idle(args: &Args) -> Result<ExitCode> {
     }
     let (device, _, kept) = kept(args)?;
     let progress = Progress::new()?;
-    say(format_args!(
+    say!(
         "watching {} ({}) three times for {} s after 2 s of load",
-        device.facts.name, device.facts.platform, watch_s
-    ));
+        device.facts.name,
+        device.facts.platform,
+        watch_s
+    );
     let watching = Watching { load_s: 2.0, watch_s, runs: 3 };
     let found =
         idle::watch(&device, watching, &args.metering(), &|| progress.stop.load(Ordering::Relaxed));
@@ -220,6 +223,6 @@ pub fn idle(args: &Args) -> Result<ExitCode> {
     parameters.idle = Some(found);
     parameters.absent.remove("idle");
     let path = keep(&parameters)?;
-    say(format_args!("the states are kept in {}", path.display()));
+    say!("the states are kept in {}", path.display());
     Ok(ExitCode::SUCCESS)
 }

@@ -8,11 +8,11 @@ use crate::record::{self, Alone, Ran, end_alike};
 use anyhow::{Result, bail};
 use clscope_capture::launch::End;
 use clscope_capture::system;
-use clscope_check::{Document, Severity, check};
+use clscope_check::{Severity, check};
 use clscope_profile::profile::{Options, Profile};
 use std::ffi::OsString;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Exit code where something was found that `--fail-on` names.
@@ -125,13 +125,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Ran::Alone(alone) => return unchecked(&alone, args),
     };
     if let End::Signal(number, _) = end {
-        say(format_args!("the application was ended by {}", system::signal_name(number)));
+        say!("the application was ended by {}", system::signal_name(number));
     }
     let found = match judged(&[trace], args) {
         Ok(found) => found,
         Err(error) if end == End::Code(0) => return Err(error),
         Err(error) => {
-            say(format_args!("{error:#}"));
+            say!("{error:#}");
             return Ok(end_alike(end, held));
         }
     };
@@ -184,37 +184,20 @@ fn judged(traces: &[PathBuf], args: &Args) -> Result<Found> {
     }
     let mut document = check(&view, profile.files().names());
     document.findings.retain(|f| !args.without.iter().any(|rule| rule == f.rule));
-    match &args.to {
-        Some(path) => write_to(path, args, &document)?,
-        None if args.format == Format::Json => {
-            let mut out = output::json();
-            write(&mut out, args, &document)?;
-            out.flush()?;
+    match (&args.to, args.format) {
+        (Some(path), Format::Json) => {
+            output::write_whole(path, |out| output::put_json(out, &document))?;
         }
-        None => {
-            let mut out = output::prose();
-            write(&mut out, args, &document)?;
-            out.flush()?;
+        (Some(path), Format::Text) => {
+            let text = clscope_text::check::render(&document);
+            output::write_whole(path, |out| Ok(out.write_all(text.as_bytes())?))?;
         }
+        (None, Format::Json) => output::show_json(&document)?,
+        (None, Format::Text) => output::show_text(&clscope_text::check::render(&document))?,
     }
     let severity = args.fail_on.severity();
     Ok(Found {
         any: severity.is_some_and(|s| document.at_least(s).next().is_some()),
         unjudged: severity.is_some() && !document.ended_inside.is_empty(),
     })
-}
-
-fn write_to(path: &Path, args: &Args, document: &Document) -> Result<()> {
-    output::write_whole(path, |out| write(out, args, document))
-}
-
-fn write(mut out: &mut dyn Write, args: &Args, document: &Document) -> Result<()> {
-    match args.format {
-        Format::Json => {
-            serde_json::to_writer_pretty(&mut out, document)?;
-            out.write_all(b"\n")?;
-        }
-        Format::Text => out.write_all(clscope_text::check::render(document).as_bytes())?,
-    }
-    Ok(())
 }

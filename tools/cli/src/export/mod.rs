@@ -11,7 +11,8 @@ use anyhow::{Context, Result, bail};
 use clscope_analysis::Trace;
 use clscope_analysis::issue::Severity;
 use clscope_export::perfetto::{HostCalls, Options, Tracks};
-use clscope_export::{Summary, chrome, perfetto, power};
+use clscope_export::power::Power;
+use clscope_export::{Summary, chrome, perfetto};
 use clscope_profile::profile::{self, Profile, View};
 use clscope_profile::trace_files::TraceFiles;
 use std::io::{IsTerminal, Write};
@@ -161,13 +162,6 @@ impl Perfetto {
     }
 }
 
-/// A profile with what sensors add to a timeline of it.
-struct Opened<'v, 'p> {
-    view: &'v View<'p>,
-    power: &'v power::Power,
-    names: &'v [String],
-}
-
 impl Common {
     fn profile_options(&self) -> profile::Options {
         profile::Options {
@@ -188,17 +182,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Format::Pprof(args) => stacks::run(args, stacks::Format::Pprof)?,
         Format::Parquet(args) => parquet::run(args)?,
         Format::Chrome(args) => {
-            let told =
-                timeline(&args.common, args.output.as_deref(), "json", true, |opened, out| {
-                    let document = chrome::Document {
-                        trace: opened.view.trace(),
-                        alignment: opened.view.alignment(),
-                        power: opened.power,
-                        by: opened.view.grouping(),
-                        sources: opened.names,
-                    };
-                    Ok(document.write(out)?)
-                })?;
+            let write =
+                |view: &View<'_>, power: &Power, sources: &[String], out: &mut dyn Write| {
+                    Ok(chrome::Document { view, power, sources }.write(out)?)
+                };
+            let told = timeline(&args.common, args.output.as_deref(), "json", true, write)?;
             told.say(
                 "open it at https://ui.perfetto.dev, in chrome://tracing, or with `npx speedscope`",
             );
@@ -207,20 +195,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             let options = args.options()?;
             let whole = args.from.or(args.to).is_none() && args.host_calls != Calls::None;
             let output = args.output.as_deref();
-            let told = timeline(&args.common, output, "pftrace", whole, |opened, out| {
-                check_window(&options, opened.view.trace())?;
-                let times = || opened.view.times();
-                let document = perfetto::Document {
-                    trace: opened.view.trace(),
-                    alignment: opened.view.alignment(),
-                    power: opened.power,
-                    by: opened.view.grouping(),
-                    sources: opened.names,
-                    report: &times,
-                    options,
+            let write =
+                |view: &View<'_>, power: &Power, sources: &[String], out: &mut dyn Write| {
+                    check_window(&options, view.trace())?;
+                    Ok(perfetto::Document { view, power, sources, options }.write(out)?)
                 };
-                Ok(document.write(out)?)
-            })?;
+            let told = timeline(&args.common, output, "pftrace", whole, write)?;
             let Told(summary, _) = &told;
             if !whole && summary.calls + summary.device_spans == 0 {
                 say(
@@ -240,12 +220,12 @@ impl Told {
     fn say(&self, open: &str) {
         let Self(summary, target) = self;
         if let Some(target) = target {
-            say(format_args!(
+            say!(
                 "{} host calls and {} device spans in {}; {open}",
                 summary.calls,
                 summary.device_spans,
                 target.display()
-            ));
+            );
         }
     }
 }
@@ -257,7 +237,7 @@ fn timeline(
     output: Option<&Path>,
     ending: &str,
     whole: bool,
-    write: impl Fn(&Opened<'_, '_>, &mut dyn Write) -> Result<Summary>,
+    write: impl Fn(&View<'_>, &Power, &[String], &mut dyn Write) -> Result<Summary>,
 ) -> Result<Told> {
     let to_stdout = output == Some(Path::new("-"));
     if to_stdout && std::io::stdout().is_terminal() {
@@ -270,13 +250,12 @@ fn timeline(
     let files = profile.files();
     let view = profile.view(common.profile_options());
     progress.stage("reads records");
-    let power = power::Power::of_view(&view)?;
+    let power = Power::of_view(&view)?;
     progress.stage("writes the timeline");
     let names = files.names();
-    let opened = Opened { view: &view, power: &power, names: &names };
     // A file of nothing would pass for a timeline.
     let write = |out: &mut dyn Write| {
-        let summary = write(&opened, out)?;
+        let summary = write(&view, &power, &names, out)?;
         let issues: Vec<Finding> = summary.issues.iter().map(Into::into).collect();
         if whole && summary.calls + summary.device_spans == 0 && refuse_unreadable(&issues) {
             bail!("nothing of {} could be read", names.join(", "));
@@ -304,10 +283,10 @@ fn timeline(
     drop(progress);
     warn(&summary);
     if summary.not_sampled > 0 {
-        say(format_args!(
+        say!(
             "device time was sampled: {} launches were counted and not timed, and have no device span",
             summary.not_sampled
-        ));
+        );
     }
     if summary.device_spans == 0 && summary.calls > 0 {
         say("there is no device span in this timeline; `clscope report` says why");
@@ -321,9 +300,9 @@ fn warn(summary: &Summary) {
         summary.issues.iter().filter(|issue| issue.kind.severity() >= Severity::Warning).count();
     if worst > 0 {
         let warnings = if worst == 1 { "warning" } else { "warnings" };
-        say(format_args!(
+        say!(
             "{worst} {warnings} about this trace: `clscope report` shows them, and the file contains them"
-        ));
+        );
     }
 }
 

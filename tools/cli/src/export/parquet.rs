@@ -1,7 +1,7 @@
 //! `clscope export parquet`: a folder of tables. Owns its options. Refuses to know a table: the
 //! library has the schema.
 
-use crate::output::{count, say};
+use crate::output::count;
 use anyhow::{Context, Result, bail};
 use clscope_capture::system::interrupt_flag;
 use clscope_export::parquet::{Document, schema};
@@ -56,11 +56,11 @@ pub fn run(args: &Args) -> Result<()> {
         .with_context(|| format!("cannot write the tables to {shown}"))?;
     drop(progress);
     super::warn(&summary);
-    say(format_args!(
+    say!(
         "{} and {} in {shown}; read them with DuckDB: SELECT * FROM '{shown}/commands/*.parquet'",
         count(summary.device_spans, "command", "commands"),
         count(summary.calls, "record of calls", "records of calls"),
-    ));
+    );
     Ok(())
 }
 

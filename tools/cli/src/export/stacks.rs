@@ -2,7 +2,7 @@
 //! Refuses to compute: the library shares time and joules among stacks.
 
 use crate::args::choices;
-use crate::output::{self, say};
+use crate::output::{self};
 use anyhow::{Context, Result, bail};
 use clscope_export::stacks::{self, Stack, Weight};
 use clscope_profile::profile::Profile;
@@ -124,6 +124,6 @@ pub fn run(args: &Args, format: Format) -> Result<()> {
         Format::Speedscope => "open it at https://www.speedscope.app, or with `npx speedscope`",
         Format::Pprof => "read it with `go tool pprof`",
     };
-    say(format_args!("{} stacks in {}; {open}", found.len(), output.display()));
+    say!("{} stacks in {}; {open}", found.len(), output.display());
     Ok(())
 }

@@ -320,13 +320,13 @@ fn supervised(capture: &str, limit: u32, environment: &[Change]) -> Result<ExitC
         command
     };
     let tell = |news: &News<'_>| match news {
-        News::LeftOut(ended) => say(format_args!(
+        News::LeftOut(ended) => say!(
             "{} {ended}; it is left out, and the rest is run once more: compare its indices with the sizes of its memories",
             ended.who
-        )),
-        News::EndedByForce(seconds) => say(format_args!(
+        ),
+        News::EndedByForce(seconds) => say!(
             "the launch under way does not end within {seconds} s of the interruption: its process is ended"
-        )),
+        ),
         News::Interrupted => say("interrupted: nothing was measured to its end"),
     };
     match supervise::run(&start, limit, &tell)? {
@@ -336,17 +336,17 @@ fn supervised(capture: &str, limit: u32, environment: &[Change]) -> Result<ExitC
             system::die_by(libc::SIGPIPE);
             return Ok(ExitCode::FAILURE);
         }
-        WorkersEnd::Early(how) => say(format_args!(
+        WorkersEnd::Early(how) => say!(
             "cannot run {capture}: the process that was to run it was ended by {how} before it built a program; `clscope doctor` tries each driver alone"
-        )),
-        WorkersEnd::Captured(ended) => say(format_args!(
+        ),
+        WorkersEnd::Captured(ended) => say!(
             "cannot run {capture}: {} {ended}; name another device with --device, or look for the fault in a program that stands alone, which --export c writes",
             ended.who
-        )),
-        WorkersEnd::Again(ended, before) => say(format_args!(
+        ),
+        WorkersEnd::Again(ended, before) => say!(
             "cannot run {capture}: {} {ended}; {before} versions before it were left out for that",
             ended.who
-        )),
+        ),
     }
     Ok(ExitCode::from(ENDED))
 }
@@ -368,7 +368,7 @@ fn export(capture: &Capture, language: Language, to: Option<&Path>) -> Result<Ex
     let written = export::export(capture, language, &folder)
         .with_context(|| format!("cannot export {}", capture.folder.display()))?;
     for path in written {
-        say(format_args!("wrote {}", path.display()));
+        say!("wrote {}", path.display());
     }
     Ok(ExitCode::SUCCESS)
 }

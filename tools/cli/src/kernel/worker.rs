@@ -30,7 +30,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let (link, job) = Link::take()?;
     let tell = |what: &Said| link.tell(what);
     let code = work(args, job.ended, &tell).unwrap_or_else(|error| {
-        say(format_args!("{error:#}"));
+        say!("{error:#}");
         1
     });
     tell(&Said::Done(code));

@@ -2,7 +2,7 @@
 //! options and the choice by the file's ending; refuses to draw and to compute.
 
 use crate::explain::FactArgs;
-use crate::output::{count, say, write_whole};
+use crate::output::{count, write_whole};
 use anyhow::{Context, Result, bail};
 use clap::builder::NonEmptyStringValueParser;
 use clscope_export::roofline as draw;
@@ -76,29 +76,29 @@ pub fn run(args: &Args) -> Result<()> {
     let mut of = roofline::roofline(&device.kernels, parameters.as_ref(), args.energy);
     of.display_names = view.display_names();
     write(args, ending, &of)?;
-    say(format_args!(
+    say!(
         "{}: {} of {}, {}",
         args.output.display(),
         count(of.points.len() as u64, "dot", "dots"),
         count(device.kernels.len() as u64, "kernel", "kernels"),
         count((of.roofs.len() + of.curves.len()) as u64, "ceiling", "ceilings")
-    ));
+    );
     if let Some(of) = &of.forced {
-        say(format_args!("note: forced: {of}"));
+        say!("note: forced: {of}");
     }
     for p in of.points.iter().filter(|p| p.above) {
-        say(format_args!(
+        say!(
             "note: {} lies above its roof, at {:.0} % by {} bytes: the ceiling, the counter or the clock does not fit it",
             line(&p.kernel),
             p.reached.unwrap_or(0.0) * 100.0,
             p.bytes
-        ));
+        );
     }
     for missing in of.missing.iter().take(8) {
-        say(format_args!("note: not drawn: {missing}"));
+        say!("note: not drawn: {missing}");
     }
     if of.missing.len() > 8 {
-        say(format_args!("note: and {} more: the .html and .json list them", of.missing.len() - 8));
+        say!("note: and {} more: the .html and .json list them", of.missing.len() - 8);
     }
     Ok(())
 }

@@ -124,7 +124,7 @@ pub fn run(args: &Args) -> Result<()> {
         }
         // Of several that a pattern means, some are no reason to say nothing of the others.
         _ => refused.iter().for_each(|of| {
-            crate::output::say(format_args!("warning: {}: {}", cannot(of), of.why));
+            say!("warning: {}: {}", cannot(of), of.why);
         }),
     }
     match args.format {

@@ -301,35 +301,40 @@ impl Args {
     /// place.
     fn settings(&self) -> BTreeMap<&'static str, OsString> {
         use clap::ValueEnum;
-        let mut set: BTreeMap<&'static str, OsString> = BTreeMap::new();
-        if let Some(method) = self.device_timing.and_then(|m| m.to_possible_value()) {
-            set.insert(variables::DEVICE_TIMING, method.get_name().into());
-        }
-        set.extend(self.kernels.iter().map(|names| (variables::KERNELS, names.into())));
-        set.extend(self.budget.iter().map(|percent| (variables::BUDGET, percent.into())));
-        set.extend(self.max_size.iter().map(|size| (variables::MAX_SIZE, size.into())));
-        if self.check {
-            set.insert(variables::CHECK, "1".into());
-            set.insert(variables::CALL_SITES, CHECK_FRAMES.into());
-        }
-        set.extend(
-            self.call_sites.iter().map(|frames| (variables::CALL_SITES, frames.to_string().into())),
-        );
-        if !self.capture.is_empty() {
-            set.insert(variables::CAPTURE, self.capture.join(",").into());
-        }
-        if self.replay == Some(values::Measuring::Plan) {
-            set.insert(variables::SAMPLE, "plan".into());
-        } else if self.replay.is_some() || self.mix.is_some() {
+        let on = |is: bool| is.then(|| OsString::from("1"));
+        let text = |of: &Option<String>| of.as_ref().map(OsString::from);
+        let listed = |of: String| (!of.is_empty()).then(|| OsString::from(of));
+        let method = self.device_timing.and_then(|m| m.to_possible_value());
+        let frames = self.call_sites.map(|frames| frames.to_string().into());
+        let sample = match (self.replay, self.mix) {
+            (Some(values::Measuring::Plan), _) => Some("plan".into()),
+            (Some(_), _) => Some("4".into()),
             // Counts of one launch are those of all that do the same.
-            let places = if self.replay.is_some() { "4" } else { "1" };
-            set.insert(variables::SAMPLE, places.into());
-        }
-        // What this command samples itself, the application need not.
-        set.insert(variables::SENSORS, "off".into());
-        if self.shared {
-            set.insert(variables::SHARED, "1".into());
-        }
+            (None, Some(_)) => Some("1".into()),
+            (None, None) => None,
+        };
+        let root = self.sensors.sysfs_root.as_ref().filter(|_| self.snapshot);
+        let is_unset = std::env::var_os(variables::QUIET).is_none();
+        let settings = [
+            (variables::DEVICE_TIMING, method.map(|m| m.get_name().into())),
+            (variables::KERNELS, text(&self.kernels)),
+            (variables::BUDGET, text(&self.budget)),
+            (variables::MAX_SIZE, text(&self.max_size)),
+            (variables::CHECK, on(self.check)),
+            (variables::CALL_SITES, frames.or(self.check.then(|| CHECK_FRAMES.into()))),
+            (variables::CAPTURE, listed(self.capture.join(","))),
+            (variables::SAMPLE, sample),
+            // What this command samples itself, the application need not.
+            (variables::SENSORS, Some("off".into())),
+            (variables::SHARED, on(self.shared)),
+            (variables::SNAPSHOT, on(self.snapshot)),
+            (variables::SYSFS_ROOT, root.map(OsString::from)),
+            (variables::COUNTERS, listed(self.counters.options().inside(self.snapshot))),
+            (variables::START_PAUSED, on(self.start_paused)),
+            (variables::QUIET, on(self.quiet).or(is_unset.then(|| variables::QUIET_LATER.into()))),
+        ];
+        let given = settings.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        let mut set: BTreeMap<&'static str, OsString> = given.collect();
         for part in &self.without {
             let setting = match part {
                 Part::Arguments => variables::ARGUMENTS,
@@ -340,24 +345,6 @@ impl Args {
             set.insert(setting, "0".into());
         }
         self.change.settings(&mut set);
-        if self.snapshot {
-            set.insert(variables::SNAPSHOT, "1".into());
-            set.extend(
-                self.sensors.sysfs_root.iter().map(|root| (variables::SYSFS_ROOT, root.into())),
-            );
-        }
-        let counters = self.counters.options().inside(self.snapshot);
-        if !counters.is_empty() {
-            set.insert(variables::COUNTERS, counters.into());
-        }
-        if self.start_paused {
-            set.insert(variables::START_PAUSED, "1".into());
-        }
-        if self.quiet {
-            set.insert(variables::QUIET, "1".into());
-        } else if std::env::var_os(variables::QUIET).is_none() {
-            set.insert(variables::QUIET, variables::QUIET_LATER.into());
-        }
         set
     }
 

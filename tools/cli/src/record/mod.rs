@@ -7,7 +7,6 @@ mod change;
 pub use args::Args;
 pub use clscope_record::{Alone, Ran};
 
-use crate::output::say;
 use anyhow::Result;
 use clscope_capture::error::CaptureError;
 use clscope_capture::launch::End;
@@ -32,7 +31,7 @@ pub fn run_in_place(alone: &Alone) -> Result<ExitCode> {
 
 /// Says why the application cannot be run; the exit code that shells give for it.
 pub fn say_not_runnable(error: &NotRunnable) -> ExitCode {
-    say(format_args!("cannot run {error}"));
+    say!("cannot run {error}");
     ExitCode::from(error.code())
 }
 

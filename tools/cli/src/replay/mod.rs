@@ -97,17 +97,17 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     };
     let start = || replay::command(&own);
     if !quiet {
-        say(format_args!("measuring {} (Ctrl-C stops that)", options.time()));
+        say!("measuring {} (Ctrl-C stops that)", options.time());
     }
     let replayed = replay::run(&trace, plan, &options, &held, &start, &news);
     progress(None);
     let replayed = replayed?;
     if !quiet {
         replayed.lines().iter().for_each(say);
-        say(format_args!("next: clscope report {}", shown_path(&trace)));
+        say!("next: clscope report {}", shown_path(&trace));
     }
     if let Some(error) = &replayed.full {
-        say(format_args!("not all of it is kept: {}", clscope_io::text::chain(error)));
+        say!("not all of it is kept: {}", clscope_io::text::chain(error));
     }
     Ok(match (replayed.interrupted, replayed.is_empty() || replayed.full.is_some()) {
         (true, _) => ExitCode::from(130),

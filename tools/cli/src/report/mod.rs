@@ -15,7 +15,6 @@ use clscope_profile::energy::result::Energy;
 use clscope_profile::names::Names;
 use clscope_profile::profile::{Options, Profile, View};
 pub use clscope_profile::report::Finding;
-use clscope_profile::report::Report;
 use clscope_profile::report::places::Places;
 use clscope_text::report::{self, Shown, first};
 use std::io::{IsTerminal, Write};
@@ -156,9 +155,7 @@ pub fn run(args: &Args) -> Result<()> {
     let shown = shown(args, view.names());
     let kernels: Vec<&str> = report.kernels.iter().map(|k| k.name.as_str()).collect();
     for name in crate::explain::unmatched(&view, &args.energy.flop, &kernels) {
-        crate::output::say(format_args!(
-            "warning: --flop {name}: no kernel of the trace is called that"
-        ));
+        say!("warning: --flop {name}: no kernel of the trace is called that");
     }
     if !report.kernels.is_empty() || !report.functions.is_empty() {
         let names =
@@ -166,9 +163,7 @@ pub fn run(args: &Args) -> Result<()> {
         if let (Some(pattern), false) =
             (&args.select.rows.name, names.into_iter().any(|name| shown.matches(name)))
         {
-            crate::output::say(format_args!(
-                "warning: no kernel and no function has a name that matches --name {pattern}"
-            ));
+            say!("warning: no kernel and no function has a name that matches --name {pattern}");
         }
     }
     let write = |out: &mut dyn Write| match args.format {
@@ -193,12 +188,17 @@ pub fn run(args: &Args) -> Result<()> {
             let width = columns.unwrap_or(first::COLUMNS);
             Ok(out.write_all(first::render(&report, trace.as_deref(), width).as_bytes())?)
         }
-        format => print(&mut report, &shown, format, out),
+        Format::Table => Ok(out.write_all(report::render(&report, &shown).as_bytes())?),
+        Format::Json => {
+            report::narrow(&mut report, &shown);
+            crate::output::put_json(out, &report)
+        }
+        Format::Csv => Ok(report::csv(&report, &shown, out)?),
     };
     to_output(args, write).context("could not write the report")?;
     if matches!(args.format, Format::Csv | Format::Json) {
         for doubt in report.places.iter().flat_map(Places::doubts) {
-            crate::output::say(format_args!("note: {doubt}"));
+            say!("note: {doubt}");
         }
     }
     if report.counters.is_none()
@@ -210,7 +210,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let by_site = args.select.by == Rows::CallSite || args.format == Format::Html;
     for (module, why) in sites.unnamed.iter().filter(|_| by_site) {
-        crate::output::say(format_args!("note: places in {module} have no names: {why}"));
+        say!("note: places in {module} have no names: {why}");
     }
     if args.select.by == Rows::CallSite && sites.is_empty() {
         crate::output::say(
@@ -256,7 +256,7 @@ fn warn_few(issues: &[Finding]) {
     }
     if said.len() > FEW.0 {
         let more = crate::output::count(said.len() as u64 - FEW.0 as u64, "note", "notes");
-        crate::output::say(format_args!("{more} more: clscope report --all"));
+        say!("{more} more: clscope report --all");
     }
 }
 
@@ -275,26 +275,6 @@ fn to_output(args: &Args, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> R
     };
     write(&mut out)?;
     Ok(out.flush()?)
-}
-
-fn print(
-    report: &mut Report,
-    shown: &Shown,
-    format: Format,
-    mut out: &mut dyn Write,
-) -> Result<()> {
-    match format {
-        Format::Table => out.write_all(report::render(report, shown).as_bytes())?,
-        Format::Json => {
-            report::narrow(report, shown);
-            serde_json::to_writer_pretty(&mut out, report)?;
-            out.write_all(b"\n")?;
-        }
-        Format::Csv => report::csv(report, shown, &mut out)?,
-        // It needs more than the report, and is written by the caller.
-        Format::Html => {}
-    }
-    Ok(())
 }
 
 /// Whether a trace of which nothing came out is damaged, which is an error and no empty result;
@@ -333,15 +313,9 @@ pub fn warn(issues: &[Finding]) {
     for (issue, more) in said.iter().take(20) {
         let others = if *more > 0 { format!(" (and {more} more)") } else { String::new() };
         let remedy = issue.remedy.map_or_else(String::new, |r| format!("; {r}"));
-        crate::output::say(format_args!(
-            "{}: {}{others}: {}{remedy}",
-            issue.severity, issue.subject, issue.text
-        ));
+        say!("{}: {}{others}: {}{remedy}", issue.severity, issue.subject, issue.text);
     }
     if said.len() > 20 {
-        crate::output::say(format_args!(
-            "and {} more findings: --format json lists them all",
-            said.len() - 20
-        ));
+        say!("and {} more findings: --format json lists them all", said.len() - 20);
     }
 }

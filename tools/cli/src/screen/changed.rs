@@ -2,13 +2,12 @@
 //! `--local`) that it was, before anything else that a command says of it. Reports, dumps,
 //! timelines and pages hold it themselves; this is for outputs that have no place for it.
 
-use crate::output::say;
 use clscope_profile::changes::{self, Changes};
 use clscope_profile::profile::View;
 
 /// On stderr, a line for each change; nothing of plain runs.
 pub fn say_changes(view: &View<'_>) {
     for text in changes::recorded_changes(view.trace()).iter().flat_map(Changes::lines) {
-        say(format_args!("the run was changed: {text}"));
+        say!("the run was changed: {text}");
     }
 }

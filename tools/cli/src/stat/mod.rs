@@ -138,7 +138,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             0 => "there are no figures".to_owned(),
             n => format!("figures are of the {n} before it"),
         };
-        say(format_args!(
+        say!(
             "run {} of {} {}; {figures}",
             runs.len() + 1,
             args.repeat,
@@ -146,7 +146,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
                 End::Code(code) => format!("ended with exit code {code}"),
                 End::Signal(number, _) => format!("was ended by {}", system::signal_name(*number)),
             }
-        ));
+        );
     }
     let all = match &runs[..] {
         [] | [_] => None,

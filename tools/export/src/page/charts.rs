@@ -34,10 +34,7 @@ pub fn overview(
         let width = 1200.0 / bins.len() as f64;
         for (i, share) in bins.iter().enumerate().filter(|(_, s)| **s > 0.0) {
             let height = share * (ROW - 18) as f64;
-            page.raw("<rect class=\"bar\" x=\"").put(format_args!("{:.1}", i as f64 * width));
-            page.raw("\" y=\"").put(format_args!("{:.1}", (y + ROW) as f64 - height));
-            page.raw("\" width=\"").put(format_args!("{width:.1}"));
-            page.raw("\" height=\"").put(format_args!("{height:.1}")).raw("\"/>");
+            bar(page, (i as f64 * width, (y + ROW) as f64 - height), (width, height));
         }
         y += ROW;
     }
@@ -62,6 +59,20 @@ pub fn overview(
         .raw("\">")
         .put(time(length as f64))
         .raw("</text></svg>\n");
+}
+
+/// A dot with the place of its middle.
+pub(super) fn dot(page: &mut Html, radius: &'static str, x: f64, y: f64) {
+    page.raw("<circle class=\"dot\" r=\"").raw(radius).raw("\" cx=\"");
+    page.put(format_args!("{x:.1}")).raw("\" cy=\"").put(format_args!("{y:.1}")).raw("\"/>");
+}
+
+/// A bar with its left upper corner, its width and its height.
+pub(super) fn bar(page: &mut Html, (x, y): (f64, f64), (width, height): (f64, f64)) {
+    page.raw("<rect class=\"bar\" x=\"").put(format_args!("{x:.1}"));
+    page.raw("\" y=\"").put(format_args!("{y:.1}"));
+    page.raw("\" width=\"").put(format_args!("{width:.1}"));
+    page.raw("\" height=\"").put(format_args!("{height:.1}")).raw("\"/>");
 }
 
 /// What a picture of launches shows.
@@ -108,8 +119,7 @@ pub fn over_time(page: &mut Html, of: &Details, length: u64) {
     for (at, ns) in points {
         let x = at as f64 / length.max(1) as f64 * 396.0 + 2.0;
         let y = 92.0 - ns as f64 / most as f64 * 80.0;
-        page.raw("<circle class=\"dot\" r=\"1.6\" cx=\"").put(format_args!("{x:.1}"));
-        page.raw("\" cy=\"").put(format_args!("{y:.1}")).raw("\"/>");
+        dot(page, "1.6", x, y);
     }
     page.raw("<text x=\"2\" y=\"11\">").put(time(most as f64));
     page.raw(

@@ -2,6 +2,7 @@
 //! and workers say, power over the run, and what is left of it. Refuses to compute what they show.
 
 use super::ROWS;
+use super::charts::{bar, dot};
 use super::html::{Html, joules, time};
 use super::tables::{count, figure, format_interval, more, or_below, percent, table};
 use clscope_profile::energy::explained::{Explained, Reading};
@@ -75,20 +76,6 @@ fn deciding(page: &mut Html, of: &Explained) {
 
 fn watts(of: f64) -> String {
     format!("{of:.2} W")
-}
-
-/// A dot with the place of its middle.
-fn dot(page: &mut Html, radius: &'static str, x: f64, y: f64) {
-    page.raw("<circle class=\"dot\" r=\"").raw(radius).raw("\" cx=\"");
-    page.put(format_args!("{x:.1}")).raw("\" cy=\"").put(format_args!("{y:.1}")).raw("\"/>");
-}
-
-/// A bar with its left upper corner, its width and its height.
-fn bar(page: &mut Html, (x, y): (f64, f64), (width, height): (f64, f64)) {
-    page.raw("<rect class=\"bar\" x=\"").put(format_args!("{x:.1}"));
-    page.raw("\" y=\"").put(format_args!("{y:.1}"));
-    page.raw("\" width=\"").put(format_args!("{width:.1}"));
-    page.raw("\" height=\"").put(format_args!("{height:.1}")).raw("\"/>");
 }
 
 /// What each source says, with its interval, and a small dot for each window.

@@ -51,6 +51,16 @@ pub fn findings(page: &mut Html, report: &Report) {
     page.raw("</ul></section>\n");
 }
 
+fn say(
+    out: &mut Vec<Said>,
+    class: &'static str,
+    remedy: Option<String>,
+    to: (&'static str, &'static str),
+    text: String,
+) {
+    out.push(Said { class, text, remedy, to });
+}
+
 /// Where joules went, and which cannot be told apart.
 fn energy(report: &Report, out: &mut Vec<Said>) {
     for device in report.energy.iter().flat_map(|e| &e.devices) {
@@ -63,9 +73,12 @@ fn energy(report: &Report, out: &mut Vec<Said>) {
             let watts = class.watts.map_or_else(String::new, |w| {
                 format!(", at {} while it ran", format_interval(&w, |w| format!("{w:.1} W")))
             });
-            out.push(Said {
-                class: "",
-                text: format!(
+            say(
+                out,
+                "",
+                None,
+                ENERGY,
+                format!(
                     "{} took {}, {} of the {} measured on {}{part}{watts}.",
                     class.name,
                     format_interval(of, joules),
@@ -73,9 +86,7 @@ fn energy(report: &Report, out: &mut Vec<Said>) {
                     joules(all),
                     device.device
                 ),
-                remedy: None,
-                to: ENERGY,
-            });
+            );
         }
         let gaps = device.gaps.as_ref().and_then(|gaps| Some((gaps.seconds, gaps.joules?)));
         if let Some((seconds, spent)) = gaps.filter(|(_, spent)| spent.value > SOME * all) {
@@ -86,33 +97,32 @@ fn energy(report: &Report, out: &mut Vec<Said>) {
                 format!(", at an idle power of {}", format_interval(&w, |w| format!("{w:.1} W")))
             });
             let took = format_interval(&spent, joules);
-            out.push(Said {
-                class: "",
-                text: format!(
+            say(
+                out,
+                "",
+                Some("enqueue ahead: a shorter run needs less idle energy".to_owned()),
+                ENERGY,
+                format!(
                     "Gaps between launches took {took} in {}, {} of the {} measured on {}{part}{floor}.",
                     time(seconds * 1e9),
                     percent(spent.value / all),
                     joules(all),
                     device.device
                 ),
-                remedy: Some(
-                    "enqueue ahead: a shorter run needs less idle energy"
-                        .to_owned(),
-                ),
-                to: ENERGY,
-            });
+            );
         }
         for group in device.groups.iter().filter(|g| g.names.len() > 1) {
-            out.push(Said {
-                class: "warning",
-                text: format!(
+            say(
+                out,
+                "warning",
+                device.next.clone(),
+                ENERGY,
+                format!(
                     "The joules of {} are known as a sum only, {}{part}: they always ran in the same proportion.",
                     group.names.join(", "),
                     format_interval(&group.joules, joules)
                 ),
-                remedy: device.next.clone(),
-                to: ENERGY,
-            });
+            );
         }
     }
 }
@@ -125,10 +135,6 @@ fn sampled_issues(report: &Report) -> impl Iterator<Item = &Finding> {
 
 /// Which commands have a device time, and which times are estimates.
 fn timing(report: &Report, out: &mut Vec<Said>) {
-    let mut say = |class, text: String, remedy: Option<&str>, to| {
-        out.push(Said { class, text, remedy: remedy.map(str::to_owned), to });
-    };
-    let every = "`record --device-timing event` times all";
     if let Some(sampling) = &report.sampling {
         let cpu = match sampling.on_cpu_device {
             true => {
@@ -143,12 +149,14 @@ fn timing(report: &Report, out: &mut Vec<Said>) {
             count(sampling.timed as f64),
             count(sampling.launches as f64)
         );
-        say(if why.is_empty() { "" } else { "warning" }, text, Some(every), KERNELS);
+        let class = if why.is_empty() { "" } else { "warning" };
+        let every = "`record --device-timing event` times all".to_owned();
+        say(out, class, Some(every), KERNELS, text);
     }
     let rows = report.kernels.iter().chain(&report.transfers).chain(&report.other_commands);
     if report.kernels.iter().all(|k| k.time_ns.count == 0) && !report.kernels.is_empty() {
         let text = "No launch has a device time: what kernels took is not known.".to_owned();
-        say("warning", text, None, RECORDING);
+        say(out, "warning", None, RECORDING, text);
         return;
     }
     let untimed: u64 = rows.map(|c| c.untimed.saturating_sub(c.left_out)).sum();
@@ -159,7 +167,7 @@ fn timing(report: &Report, out: &mut Vec<Said>) {
             count(report.totals.commands as f64),
             if untimed == 1 { "has" } else { "have" }
         );
-        say("warning", text, None, RECORDING);
+        say(out, "warning", None, RECORDING, text);
     }
 }
 
@@ -174,16 +182,17 @@ fn failures(report: &Report, out: &mut Vec<Said>) {
             })
         });
         let (n, s) = (report.totals.errors, if report.totals.errors == 1 { "" } else { "s" });
-        out.push(Said {
-            class: "warning",
-            text: format!(
+        say(
+            out,
+            "warning",
+            Some("`clscope check` names the rule of each".to_owned()),
+            CALLS,
+            format!(
                 "{} API call{s} failed: {}.",
                 count(n as f64),
                 failed.take(5).collect::<Vec<_>>().join(", ")
             ),
-            remedy: Some("`clscope check` names the rule of each".to_owned()),
-            to: CALLS,
-        });
+        );
     }
     let mut said: BTreeMap<(&str, &str), (&Finding, usize)> = BTreeMap::new();
     let told = |i: &&Finding| sampled_issues(report).any(|of| std::ptr::eq(of, *i));
@@ -192,11 +201,12 @@ fn failures(report: &Report, out: &mut Vec<Said>) {
     }
     for (issue, n) in said.values().take(ISSUES) {
         let others = if *n > 1 { format!(" (and {} more)", n - 1) } else { String::new() };
-        out.push(Said {
-            class: if issue.severity == "error" { "error" } else { "warning" },
-            text: format!("{}{others}: {}.", issue.subject, issue.text),
-            remedy: issue.remedy.map(str::to_owned),
-            to: RECORDING,
-        });
+        say(
+            out,
+            if issue.severity == "error" { "error" } else { "warning" },
+            issue.remedy.map(str::to_owned),
+            RECORDING,
+            format!("{}{others}: {}.", issue.subject, issue.text),
+        );
     }
 }

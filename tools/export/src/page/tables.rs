@@ -93,6 +93,14 @@ pub(super) fn interval(page: &mut Html, of: Option<&Interval>, shown: impl Fn(f6
     page.raw("</td>");
 }
 
+/// A cell of an estimate, or else of an exact figure.
+fn either(page: &mut Html, of: Option<&Interval>, exact: Option<f64>, shown: fn(f64) -> String) {
+    match of {
+        Some(of) => interval(page, Some(of), shown),
+        None => figure(page, exact, shown),
+    }
+}
+
 /// Joules, or what they are at most.
 pub(super) fn or_below(page: &mut Html, of: Option<&Interval>, below: Option<f64>) {
     match below.filter(|_| of.is_none()) {
@@ -142,32 +150,17 @@ fn sampled_note(page: &mut Html) {
 
 /// A share, total, number and times of commands; `timed` as in [`columns`].
 fn commands(page: &mut Html, c: &Commands, timed: bool) {
-    let estimated = c.estimate.as_ref();
-    match estimated.and_then(|e| e.share.as_ref()) {
-        Some(share) => interval(page, Some(share), percent),
-        None => figure(page, c.share, percent),
-    }
-    match estimated.and_then(|e| e.total_ns.as_ref()) {
-        Some(total) => interval(page, Some(total), time),
-        None => figure(page, (c.time_ns.count > 0).then_some(c.time_ns.total as f64), time),
-    }
+    let e = c.estimate.as_ref();
+    either(page, e.and_then(|e| e.share.as_ref()), c.share, percent);
+    let total = (c.time_ns.count > 0).then_some(c.time_ns.total as f64);
+    either(page, e.and_then(|e| e.total_ns.as_ref()), total, time);
     figure(page, Some(c.count as f64), count);
     if timed {
         figure(page, Some(c.time_ns.count as f64), count);
     }
-    match estimated.and_then(|e| e.mean_ns.as_ref()) {
-        Some(mean) => interval(page, Some(mean), time),
-        None => figure(page, c.time_ns.mean, time),
-    }
-    for (of, timed) in [
-        (estimated.and_then(|e| e.median_ns.as_ref()), c.time_ns.median),
-        (estimated.and_then(|e| e.p95_ns.as_ref()), c.time_ns.p95),
-    ] {
-        match of {
-            Some(of) => interval(page, Some(of), time),
-            None => figure(page, timed, time),
-        }
-    }
+    either(page, e.and_then(|e| e.mean_ns.as_ref()), c.time_ns.mean, time);
+    either(page, e.and_then(|e| e.median_ns.as_ref()), c.time_ns.median, time);
+    either(page, e.and_then(|e| e.p95_ns.as_ref()), c.time_ns.p95, time);
     figure(page, c.time_ns.min.map(|x| x as f64), time);
     figure(page, c.time_ns.max.map(|x| x as f64), time);
 }
@@ -513,10 +506,7 @@ fn queues(page: &mut Html, report: &Report) {
             .raw(if q.out_of_order { ", out of order" } else { "" })
             .raw("</small></td>");
         figure(page, Some(q.commands as f64), count);
-        match &q.busy_estimate_ns {
-            Some(estimate) => interval(page, Some(estimate), time),
-            None => figure(page, q.busy_ns.map(|x| x as f64), time),
-        }
+        either(page, q.busy_estimate_ns.as_ref(), q.busy_ns.map(|x| x as f64), time);
         figure(page, q.idle_ns.map(|x| x as f64), time);
         for s in [&q.gaps_ns, &q.queue_wait_ns, &q.submit_wait_ns, &q.execution_ns, &q.notice_ns] {
             figure(page, s.median, time);

@@ -34,13 +34,14 @@ impl<W: Write> Pen<'_, '_, W> {
     /// A device command as a GPU render stage.
     fn stage(&mut self, command: &Command<'_>, drawn: &DeviceSpan<'_>) -> io::Result<()> {
         let document = self.document;
-        let definitions = &document.trace.process(command.process).definitions;
+        let definitions = &document.view.trace().process(command.process).definitions;
         let (enqueued, span) = (&command.enqueued, drawn.span());
         let kind = enqueued.record.kind;
         let name = command_name(enqueued, definitions);
-        let Place { gpu, track, .. } = self.layout.place(document.trace, command, &name, span);
+        let Place { gpu, track, .. } =
+            self.layout.place(document.view.trace(), command, &name, span);
         let gpu = self.layout.gpu(gpu);
-        let figures = (document.power, document.by);
+        let figures = (document.power, document.view.grouping());
         let process = command.process;
         self.out.at(span.begin, |m, names| {
             let compute = |m: &mut Message| m.uint(STAGE_CATEGORY, CATEGORY_COMPUTE);
@@ -71,7 +72,7 @@ impl<W: Write> Pen<'_, '_, W> {
                     let geometry = definitions.geometries.get(&enqueued.record.geometry);
                     let sized = geometry.is_some_and(|g| launch_sizes(g, launch));
                     let mut to = LaunchArguments { launch, names, sized };
-                    drawn::describe(document.trace, figures, command, drawn, &mut to);
+                    drawn::describe(document.view.trace(), figures, command, drawn, &mut to);
                 });
             });
         })
@@ -82,12 +83,12 @@ impl<W: Write> Pen<'_, '_, W> {
         if !self.shows(Span { begin: moment, end: moment }) {
             return Ok(());
         }
-        let definitions = &self.document.trace.process(command.process).definitions;
+        let definitions = &self.document.view.trace().process(command.process).definitions;
         let queue = command.enqueued.record.queue;
         let name = format!("{}: no device time", definitions.queue_name(queue));
         let track = self.child(command.process, &name)?;
         let name = command_name(&command.enqueued, definitions);
-        let site = self.document.by.sites.get(command.process, command.enqueued.record.site);
+        let site = self.document.view.sites().get(command.process, command.enqueued.record.site);
         self.at(moment, TYPE_INSTANT, track, &name, "no device time", |to| {
             arguments::of_command(&command.enqueued, definitions, site, to);
             arguments::of_no_time(why, to);

@@ -30,7 +30,7 @@ pub(super) fn write<W: Write>(pen: &mut Pen<'_, '_, W>) -> io::Result<()> {
         })
     };
     let of: Vec<Option<usize>> = power.counters.iter().map(gpu).collect();
-    let hosts = pen.document.trace.timeline.hosts.len().max(1);
+    let hosts = pen.document.view.trace().timeline.hosts.len().max(1);
     for host in 0..hosts {
         let described = (1u32..).zip(&power.counters).zip(&of);
         let specs: Vec<(u32, &Counter)> = described
@@ -59,12 +59,12 @@ pub(super) fn write<W: Write>(pen: &mut Pen<'_, '_, W>) -> io::Result<()> {
             });
         });
     }
-    let several = pen.document.trace.timeline.hosts.len() > 1;
+    let several = pen.document.view.trace().timeline.hosts.len() > 1;
     for ((id, counter), gpu) in (1u32..).zip(&power.counters).zip(of) {
         pen.out.of_host(counter.host);
         let window = pen.window;
         // Readings from before the first call would make the timeline begin with emptiness.
-        let from = window.begin.max(pen.document.trace.origin());
+        let from = window.begin.max(pen.document.view.trace().origin());
         let points =
             counter.points.iter().filter(|p| p.0 >= from && p.0 <= window.end && p.1.is_finite());
         match gpu {
@@ -84,7 +84,7 @@ pub(super) fn write<W: Write>(pen: &mut Pen<'_, '_, W>) -> io::Result<()> {
                 }
             }
             None => {
-                let host = pen.document.trace.timeline.hosts.get(counter.host);
+                let host = pen.document.view.trace().timeline.hosts.get(counter.host);
                 let name = match host.filter(|_| several) {
                     Some(host) => format!("{} on {}", counter.name, host.name),
                     None => counter.name.clone(),

@@ -22,13 +22,10 @@ use crate::drawn;
 use crate::power::Power;
 use crate::proto::Message;
 use crate::repeated;
-use clscope_analysis::Trace;
-use clscope_analysis::align::Alignment;
 use clscope_analysis::event::{Call, Event, Kept};
 use clscope_analysis::missing::{self, Missing};
 use clscope_analysis::time::{HostNs, ProcessIndex, Span};
-use clscope_profile::energy::activity::Grouping;
-use clscope_profile::report::Report;
+use clscope_profile::profile::View;
 use clscope_profile::sites::Named as Site;
 use clscope_trace::record::flag;
 use numbers::*;
@@ -78,20 +75,14 @@ pub struct Options {
 }
 
 /// A timeline to be written.
-pub struct Document<'t, 'a> {
-    /// What was recorded.
-    pub trace: &'t Trace<'a>,
-    /// Its device clocks.
-    pub alignment: &'t Alignment,
+pub struct Document<'v, 'a> {
+    /// What was recorded, and what is known of it. Its figures of times are asked for where sampling
+    /// left launches out alone, since they take a pass over the trace.
+    pub view: &'v View<'a>,
     /// Its sensors.
-    pub power: &'t Power,
-    /// The key of its figures, and the names of call sites.
-    pub by: Grouping<'t>,
+    pub power: &'v Power,
     /// Names of the trace directories.
-    pub sources: &'t [String],
-    /// The report's figures of times: asked for where sampling left launches out alone, since they
-    /// take a pass over the trace.
-    pub report: &'t dyn Fn() -> Report,
+    pub sources: &'v [String],
     /// What is shown.
     pub options: Options,
 }
@@ -102,7 +93,7 @@ impl Document<'_, '_> {
     /// # Errors
     /// If `out` cannot be written.
     pub fn write(&self, out: &mut dyn Write) -> io::Result<Summary> {
-        let bounds = self.trace.bounds().unwrap_or_default();
+        let bounds = self.view.trace().bounds().unwrap_or_default();
         let at = |seconds: Option<f64>, otherwise: i64| {
             seconds.map_or(HostNs(otherwise), |s| {
                 HostNs(bounds.begin.0.saturating_add((s * 1e9).round() as i64))
@@ -110,8 +101,8 @@ impl Document<'_, '_> {
         };
         let mut pen = Pen {
             document: self,
-            out: Packets::new(out, self.trace.timeline.hosts.len()),
-            layout: TrackTree::new(self.trace, self.options.tracks),
+            out: Packets::new(out, self.view.trace().timeline.hosts.len()),
+            layout: TrackTree::new(self.view.trace(), self.options.tracks),
             window: Span {
                 begin: at(self.options.from, i64::MIN),
                 end: at(self.options.to, i64::MAX),
@@ -123,8 +114,8 @@ impl Document<'_, '_> {
         pen.clocks()?;
         pen.processes()?;
         counters::write(&mut pen)?;
-        let mut events = self.trace.events(Some(self.alignment));
-        let mut missing = vec![Missing::default(); self.trace.processes.len()];
+        let mut events = self.view.trace().events(Some(self.view.alignment()));
+        let mut missing = vec![Missing::default(); self.view.trace().processes.len()];
         for event in events.by_ref() {
             missing::observe(&mut missing, &event);
             pen.event(event)?;
@@ -134,10 +125,11 @@ impl Document<'_, '_> {
         // order.
         pen.repeated()?;
         let mut summary = std::mem::take(&mut pen.summary);
-        summary.issues = self.trace.issues_after(events.tally(), Some(self.alignment));
-        summary.issues.extend(missing::issues(self.trace, &missing));
+        summary.issues =
+            self.view.trace().issues_after(events.tally(), Some(self.view.alignment()));
+        summary.issues.extend(missing::issues(self.view.trace(), &missing));
         pen.about(&summary, bounds.begin)?;
-        let report = (summary.not_sampled > 0).then(self.report);
+        let report = (summary.not_sampled > 0).then(|| self.view.times());
         pen.totals(report.as_ref(), bounds.begin.max(pen.window.begin))?;
         Ok(summary)
     }
@@ -168,14 +160,14 @@ impl<W: Write> Pen<'_, '_, W> {
 
     /// The packets that follow are of a process's host.
     fn of_process(&mut self, process: ProcessIndex) {
-        let host = self.document.trace.timeline.host_of.get(process.0 as usize);
+        let host = self.document.view.trace().timeline.host_of.get(process.0 as usize);
         self.out.of_host(host.copied().unwrap_or(0));
     }
 
     /// The other clocks of each host beside the one that times are in, so that the trace can be put
     /// beside those of other tools.
     fn clocks(&mut self) -> io::Result<()> {
-        let trace = self.document.trace;
+        let trace = self.document.view.trace();
         let timeline = &trace.timeline;
         for host in 0..timeline.hosts.len() {
             // One CLOCK_MONOTONIC_RAW and one CLOCK_MONOTONIC a host: not those of time namespaces.
@@ -216,7 +208,7 @@ impl<W: Write> Pen<'_, '_, W> {
 
     /// Processes, their threads, and the devices that they use.
     fn processes(&mut self) -> io::Result<()> {
-        let trace = self.document.trace;
+        let trace = self.document.view.trace();
         for (index, process) in (0u32..).zip(&trace.processes) {
             let (pid, uuid) = self.layout.process(index);
             let name = crate::layout::process_name(trace, index);
@@ -267,7 +259,8 @@ impl<W: Write> Pen<'_, '_, W> {
         let (uuid, new) = self.layout.thread(process.0, thread);
         if new {
             let (pid, _) = self.layout.process(process.0);
-            let known = self.document.trace.process(process).definitions.threads.get(&thread);
+            let known =
+                self.document.view.trace().process(process).definitions.threads.get(&thread);
             let (tid, name) = known.map_or((0, ""), |t| (t.tid, t.name.as_str()));
             self.out.put(|m, _| {
                 m.nested(PACKET_TRACK, |m| {
@@ -326,7 +319,7 @@ impl<W: Write> Pen<'_, '_, W> {
                 continue;
             }
             self.of_process(batch.process);
-            let definitions = &self.document.trace.process(batch.process).definitions;
+            let definitions = &self.document.view.trace().process(batch.process).definitions;
             let name = format!("{}: {}", definitions.queue_name(batch.queue), repeated::TITLE);
             let track = self.child(batch.process, &name)?;
             self.at(batch.span.begin, TYPE_BEGIN, track, &batch.name, "repeated", |to| {
@@ -354,7 +347,7 @@ impl<W: Write> Pen<'_, '_, W> {
                     return Ok(());
                 }
                 let track = self.thread(*process, thread.0)?;
-                let definitions = &self.document.trace.process(*process).definitions;
+                let definitions = &self.document.view.trace().process(*process).definitions;
                 let name = format!("{} (in progress)", definitions.function_name(*function));
                 // A slice without an end.
                 self.at(*begin, TYPE_BEGIN, track, &name, "host", |_| {})
@@ -409,7 +402,7 @@ impl<W: Write> Pen<'_, '_, W> {
     /// A host call; `awaited`: commands that a clWaitForEvents waited for.
     fn call(&mut self, call: &Call<'_>, awaited: &BTreeSet<u64>) -> io::Result<()> {
         let document = self.document;
-        let definitions = &document.trace.process(call.process).definitions;
+        let definitions = &document.view.trace().process(call.process).definitions;
         let function = definitions.function(call.function);
         let mut waited = None;
         let mut blocking = false;
@@ -444,7 +437,7 @@ impl<W: Write> Pen<'_, '_, W> {
         let category = if call.result == 0 { group } else { "error" };
         self.at(call.span.begin, TYPE_BEGIN, track, &name, category, |to| {
             if let Kept::Enqueue(enqueued) = &call.kept {
-                let site = document.by.sites.get(call.process, enqueued.record.site);
+                let site = document.view.sites().get(call.process, enqueued.record.site);
                 // Its frames are a call stack here.
                 if enqueued.has(flag::TIMED) && call.result == 0 {
                     arguments::of_submission(enqueued, definitions, to);
@@ -480,7 +473,7 @@ impl<W: Write> Pen<'_, '_, W> {
         let uuid = self.track("clscope", |_| {})?;
         let warnings = summary.warnings();
         let document = self.document;
-        let changed = clscope_profile::changes::recorded_changes(document.trace)
+        let changed = clscope_profile::changes::recorded_changes(document.view.trace())
             .map(|c| c.lines())
             .unwrap_or_default();
         let name = format!("clscope {}", env!("CARGO_PKG_VERSION"));

@@ -38,7 +38,7 @@ impl<'a, W: Write> Pen<'_, 'a, W> {
             Event::Command(command) => {
                 let Outcome::Timed(times) = &command.outcome else { return self.draw(&event) };
                 let record = &command.enqueued.record;
-                let definitions = &self.document.trace.process(command.process).definitions;
+                let definitions = &self.document.view.trace().process(command.process).definitions;
                 let in_order =
                     definitions.queues.get(&record.queue).is_some_and(|q| !q.is_out_of_order());
                 let of_process =
@@ -50,7 +50,7 @@ impl<'a, W: Write> Pen<'_, 'a, W> {
             Event::Call(call) => {
                 let key = (call.process.0, call.thread.0);
                 self.end_wait(key)?;
-                let definitions = &self.document.trace.process(call.process).definitions;
+                let definitions = &self.document.view.trace().process(call.process).definitions;
                 let function = definitions.function(call.function);
                 if function.is_some_and(|f| f.name == "clWaitForEvents") {
                     let Event::Call(call) = event else { return Ok(()) };

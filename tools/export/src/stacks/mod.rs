@@ -225,25 +225,17 @@ fn attribute(
     };
     for part in device.parts() {
         let joules = part.joules.value;
-        let class = match part.of {
-            PartOf::Class(class) => class,
-            PartOf::Sum(names) => {
-                alone(stacks, format!("only as a sum: {}", names.join(" + ")), joules);
-                continue;
-            }
-            PartOf::Floor(floor) => {
-                alone(stacks, format!("idle power {}", floor.name), joules);
-                continue;
-            }
-            PartOf::Rest => {
-                alone(stacks, "not attributed".to_owned(), joules);
-                continue;
-            }
+        let (class, name) = match part.of {
+            PartOf::Class(class) => (Some(class), class.name.clone()),
+            PartOf::Sum(names) => (None, format!("only as a sum: {}", names.join(" + "))),
+            PartOf::Floor(floor) => (None, format!("idle power {}", floor.name)),
+            PartOf::Rest => (None, "not attributed".to_owned()),
         };
-        let members = members(&class.name, class.kind == "kernel");
+        let members = class.map(|class| members(&class.name, class.kind == "kernel"));
+        let members = members.unwrap_or_default();
         let time: f64 = members.iter().map(|at| stacks[*at].time_ns).sum();
         if members.is_empty() || time <= 0.0 {
-            alone(stacks, class.name.clone(), joules);
+            alone(stacks, name, joules);
             continue;
         }
         for at in members {

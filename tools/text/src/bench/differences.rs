@@ -120,7 +120,7 @@ fn some(names: &[String]) -> String {
     const SHOWN: usize = 4;
     let mut out = names.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
     if names.len() > SHOWN {
-        let _ = write!(out, " and {} more", names.len() - SHOWN);
+        add!(out, " and {} more", names.len() - SHOWN);
     }
     out
 }
@@ -129,7 +129,7 @@ fn some(names: &[String]) -> String {
 pub fn table(diff: &Diff, most: usize) -> String {
     let mut out = String::new();
     for text in head(diff) {
-        let _ = writeln!(out, "{}", line(&text));
+        put!(out, "{}", line(&text));
     }
     let (rows, left) = compared(diff, most);
     if !rows.is_empty() {
@@ -139,7 +139,7 @@ pub fn table(diff: &Diff, most: usize) -> String {
         rows.into_iter().map(|r| cells(r).map(|text| line(&text).into_owned())).collect();
     aligned(&mut out, &rows, [true, true, false, true, false]);
     if left > 0 {
-        let _ = writeln!(out, "  and {left} more: --limit 0 shows all");
+        put!(out, "  and {left} more: --limit 0 shows all");
     }
     let others = others(diff);
     if !others.is_empty() {
@@ -147,10 +147,10 @@ pub fn table(diff: &Diff, most: usize) -> String {
     }
     let hidden = others.len().saturating_sub(most);
     for (why, names) in others.into_iter().take(most) {
-        let _ = writeln!(out, "  {}", line(&format!("{why}: {}", some(&names))));
+        put!(out, "  {}", line(&format!("{why}: {}", some(&names))));
     }
     if hidden > 0 {
-        let _ = writeln!(out, "  and {hidden} more reasons: --limit 0 shows all");
+        put!(out, "  and {hidden} more reasons: --limit 0 shows all");
     }
     out
 }
@@ -162,7 +162,7 @@ pub fn markdown(diff: &Diff, most: usize) -> String {
         n => format!("**{n} over the limit.**\n\n"),
     };
     for text in head(diff) {
-        let _ = writeln!(out, "- {}", markdown_cell(&text));
+        put!(out, "- {}", markdown_cell(&text));
     }
     let (rows, left) = compared(diff, most);
     if !rows.is_empty() {
@@ -171,17 +171,17 @@ pub fn markdown(diff: &Diff, most: usize) -> String {
         );
     }
     for row in rows {
-        let _ = writeln!(out, "| {} |", cells(row).map(|c| markdown_cell(&c)).join(" | "));
+        put!(out, "| {} |", cells(row).map(|c| markdown_cell(&c)).join(" | "));
     }
     if left > 0 {
-        let _ = writeln!(out, "\nAnd {left} more.");
+        put!(out, "\nAnd {left} more.");
     }
     let others = others(diff);
     if !others.is_empty() {
         out.push_str("\n#### Not compared\n\n");
     }
     for (why, names) in others {
-        let _ = writeln!(out, "- {}", markdown_cell(&format!("{why}: {}", some(&names))));
+        put!(out, "- {}", markdown_cell(&format!("{why}: {}", some(&names))));
     }
     out
 }

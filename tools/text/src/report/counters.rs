@@ -1,10 +1,11 @@
 //! Owns the section of counters for people: what each kernel's counters read on average while it
 //! ran, with 95 % intervals, and what is not known.
 
-use super::Shown;
-use crate::table::{Table, percent, time};
+use super::{Shown, more};
+use crate::figure::dash;
+use crate::table::{Column, Table, percent, time, time_or_dash};
 use clscope_io::text::Page;
-use clscope_profile::counters::result::{Class, Column, Counters, Source};
+use clscope_profile::counters::result::{Class, Clocks, Column as Counter, Counters, Source};
 use clscope_profile::interval::{Interval, Spoken};
 use std::fmt::Write;
 
@@ -34,7 +35,7 @@ fn figure(of: &Interval) -> String {
     }
 }
 
-fn cell(class: &Class, column: &Column) -> String {
+fn cell(class: &Class, column: &Counter) -> String {
     let Some(value) = class.values.get(&column.name) else { return "-".to_owned() };
     match (&value.mean, &value.only_with) {
         (Some(mean), _) => figure(mean),
@@ -46,14 +47,14 @@ fn cell(class: &Class, column: &Column) -> String {
 /// The section.
 pub fn render(counters: &Counters, shown: &Shown, out: &mut Page) {
     if let Some(why) = &counters.absent {
-        let _ = writeln!(out, "\nCounters: absent: {why}");
+        put!(out, "\nCounters: absent: {why}");
     }
     for source in &counters.sources {
-        one(source, shown, out);
+        write_source(source, shown, out);
     }
 }
 
-pub(super) fn chosen<'s>(source: &'s Source, shown: &Shown) -> Vec<&'s Column> {
+pub(super) fn chosen<'s>(source: &'s Source, shown: &Shown) -> Vec<&'s Counter> {
     match shown.counters.as_slice() {
         [] => source.moved().collect(),
         [all] if all == "all" || all == "clocks" => {
@@ -67,15 +68,17 @@ pub(super) fn chosen<'s>(source: &'s Source, shown: &Shown) -> Vec<&'s Column> {
     }
 }
 
-fn one(s: &Source, shown: &Shown, out: &mut Page) {
+fn write_source(s: &Source, shown: &Shown, out: &mut Page) {
     let set = s.set.as_ref().map_or_else(String::new, |set| format!(", set {set}"));
-    let _ = writeln!(
+    put!(
         out,
         "\nCounters of {} while each kernel ran: {}{set}, matched by {}",
-        s.device, s.source, s.matched
+        s.device,
+        s.source,
+        s.matched
     );
     if let Some(why) = &s.failed {
-        let _ = writeln!(out, "  not attributed: {why}");
+        put!(out, "  not attributed: {why}");
         return;
     }
     let columns = chosen(s, shown);
@@ -88,8 +91,7 @@ fn one(s: &Source, shown: &Shown, out: &mut Page) {
         (true, true) => drop(writeln!(out, "  no counter moved")),
         (true, false) => {
             let names: Vec<&str> = s.columns.iter().map(|c| c.name.as_str()).collect();
-            let _ =
-                writeln!(out, "  none of the counters asked for: there are {}", names.join(", "));
+            put!(out, "  none of the counters asked for: there are {}", names.join(", "));
         }
         _ => {}
     }
@@ -107,9 +109,7 @@ fn one(s: &Source, shown: &Shown, out: &mut Page) {
         }
         out.push_str(&table.render(shown.width));
     }
-    if rows.len() > limit {
-        let _ = writeln!(out, "  and {} more: --limit 0 shows all", rows.len() - limit);
-    }
+    more(out, rows.len() - limit);
     sums(s, &columns, out);
     if shown.counters.iter().any(|c| c == "clocks") {
         clocks(s, shown, out);
@@ -119,7 +119,7 @@ fn one(s: &Source, shown: &Shown, out: &mut Page) {
         .filter_map(|c| Some(format!("{} {} {}", c.name, figure(c.idle.as_ref()?), c.unit)))
         .collect();
     if !idle.is_empty() {
-        let _ = writeln!(out, "  while nothing ran: {}", idle.join(", "));
+        put!(out, "  while nothing ran: {}", idle.join(", "));
     }
     let still: Vec<&str> = s
         .columns
@@ -130,67 +130,54 @@ fn one(s: &Source, shown: &Shown, out: &mut Page) {
         .map(|c| c.name.as_str())
         .collect();
     if !still.is_empty() && shown.counters.is_empty() {
-        let _ = writeln!(out, "  0 throughout: {}", still.join(", "));
+        put!(out, "  0 throughout: {}", still.join(", "));
     }
     for c in s.columns.iter().filter(|c| c.absent.is_some()) {
-        let _ = writeln!(out, "  {}: absent: {}", c.name, c.absent.as_deref().unwrap_or_default());
+        put!(out, "  {}: absent: {}", c.name, c.absent.as_deref().unwrap_or_default());
     }
     let delay =
         s.delay_seconds.map_or_else(String::new, |d| format!(", seen {} later", time(d * 1e9)));
-    let _ = writeln!(
+    put!(
         out,
         "  {} windows of {}{delay}; +- is the 95 % interval",
         s.windows,
         time(s.window_seconds * 1e9)
     );
     for note in &s.notes {
-        let _ = writeln!(out, "  note: {note}");
+        put!(out, "  note: {note}");
     }
 }
 
 /// The three clocks of kernels long enough to be measured by each.
 fn clocks(s: &Source, shown: &Shown, out: &mut Page) {
-    let mut table = Table::new(&[
-        "launches",
-        "events",
-        "TIMESTAMP",
-        "GPU_TICKS",
-        "in 32 bits",
-        "wraps",
-        "clock",
-        "kernel",
-    ]);
-    let mut any = false;
-    for class in &s.classes {
-        let Some(c) = &class.clocks else { continue };
-        any = true;
-        let clock = c
-            .timestamp_seconds
-            .filter(|t| *t > 0.0)
-            .map(|t| format!("{:.1} MHz", c.gpu_ticks as f64 / t * 1e-6));
-        table.row(vec![
-            c.launches.to_string(),
-            time(c.event_seconds * 1e9),
-            c.timestamp_seconds.map_or_else(|| "-".to_owned(), |t| time(t * 1e9)),
-            c.gpu_ticks.to_string(),
-            c.gpu_ticks_32_bits.to_string(),
-            c.wraps.to_string(),
-            clock.unwrap_or_else(|| "-".to_owned()),
-            class.name.clone(),
-        ]);
-    }
-    if any {
+    let timed: Vec<(&Class, &Clocks)> =
+        s.classes.iter().filter_map(|class| Some((class, class.clocks.as_ref()?))).collect();
+    let clock = |c: &Clocks| {
+        let seconds = c.timestamp_seconds.filter(|t| *t > 0.0);
+        dash(seconds.map(|t| format!("{:.1} MHz", c.gpu_ticks as f64 / t * 1e-6)))
+    };
+    let columns: [Column<'_, (&Class, &Clocks)>; 8] = [
+        ("launches", true, &|(_, c)| c.launches.to_string()),
+        ("events", true, &|(_, c)| time(c.event_seconds * 1e9)),
+        ("TIMESTAMP", true, &|(_, c)| time_or_dash(c.timestamp_seconds.map(|t| t * 1e9))),
+        ("GPU_TICKS", true, &|(_, c)| c.gpu_ticks.to_string()),
+        ("in 32 bits", true, &|(_, c)| c.gpu_ticks_32_bits.to_string()),
+        ("wraps", true, &|(_, c)| c.wraps.to_string()),
+        ("clock", true, &|(_, c)| clock(c)),
+        ("kernel", true, &|(class, _)| class.name.clone()),
+    ];
+    if !timed.is_empty() {
         let which =
             if s.one_by_one { "read around one by one" } else { "that last ten windows or more" };
-        let _ = writeln!(out, "  Time by three clocks, of launches {which}");
-        out.push_str(&table.render(shown.width));
+        put!(out, "  Time by three clocks, of launches {which}");
+        out.push_str(&Table::of_rows(&timed, &columns).render(shown.width));
     } else if !s.one_by_one {
         out.push_str("  no launch lasts ten windows: nothing to compare clocks by\n");
     }
 }
 
 /// Classes that ran in one proportion, each once with the counters shown.
-fn sums(s: &Source, columns: &[&Column], out: &mut Page) {
+fn sums(s: &Source, columns: &[&Counter], out: &mut Page) {
     let mut said: Vec<&[String]> = Vec::new();
     for together in
         s.classes.iter().flat_map(|c| c.values.values()).filter_map(|v| v.only_with.as_ref())
@@ -215,7 +202,7 @@ fn sums(s: &Source, columns: &[&Column], out: &mut Page) {
         let figures =
             if figures.is_empty() { String::new() } else { format!(": {}", figures.join(", ")) };
         let of = together.classes.join(" + ");
-        let _ = writeln!(out, "  only a common mean is known of {of}{figures}");
+        put!(out, "  only a common mean is known of {of}{figures}");
     }
 }
 

@@ -1,12 +1,12 @@
 //! Owns the energy section of the report for people: joules per kernel with what they rest on,
 //! floors, sums, and why there is none where there is none.
 
-use super::Shown;
+use super::{Shown, limited};
 use crate::figure::{dash, or_bound, plus_minus, si, some_names};
-use crate::table::{PLUS_MINUS, Table, percent, time};
+use crate::table::{Column, PLUS_MINUS, Table, percent, time};
 use clscope_io::text::{Page, count};
 use clscope_profile::energy::activity::CAPTURED;
-use clscope_profile::energy::explained::Explained;
+use clscope_profile::energy::explained::{Explained, Window};
 use clscope_profile::energy::result::{Class, DeviceEnergy, Energy};
 use clscope_profile::interval::Interval;
 use std::fmt::Write;
@@ -14,7 +14,7 @@ use std::fmt::Write;
 /// The section.
 pub(super) fn render(energy: &Energy, shown: &Shown, out: &mut Page) {
     if let Some(why) = &energy.absent {
-        let _ = writeln!(out, "\nEnergy: absent: {why}");
+        put!(out, "\nEnergy: absent: {why}");
     }
     let explained: Vec<_> =
         energy.devices.iter().filter_map(|d| Some((d, d.explained.as_ref()?))).collect();
@@ -25,10 +25,10 @@ pub(super) fn render(energy: &Energy, shown: &Shown, out: &mut Page) {
         return;
     }
     for device in &energy.devices {
-        one(device, shown, out);
+        write_device(device, shown, out);
     }
     for other in energy.unmeasured.iter().filter(|_| energy.absent.is_none()) {
-        let _ = writeln!(out, "\nEnergy of {}: absent: {}", other.device, other.why);
+        put!(out, "\nEnergy of {}: absent: {}", other.device, other.why);
     }
     if !energy.application.is_empty() {
         out.push_str("\nEnergy counters from start to end of the application\n");
@@ -49,7 +49,7 @@ pub(super) fn render(energy: &Energy, shown: &Shown, out: &mut Page) {
     }
     if let Some(s) = energy.sampler.as_ref().filter(|_| energy.absent.is_none()) {
         let cpu = time(s.cpu_seconds * 1e9);
-        let _ = writeln!(
+        put!(
             out,
             "  Sampling took {cpu} of CPU time in {}: {} of a core",
             time(s.seconds * 1e9),
@@ -57,30 +57,33 @@ pub(super) fn render(energy: &Energy, shown: &Shown, out: &mut Page) {
         );
     }
     for note in &energy.notes {
-        let _ = writeln!(out, "  note: {note}");
+        put!(out, "  note: {note}");
     }
 }
 
-fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
+fn write_device(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
     if let Some(joules) = d.measured_joules {
         let mean = dash(d.mean_watts.map(|w| si(w, "W")));
         let (joules, seconds) = (si(joules, "J"), time(d.seconds * 1e9));
         let part = d.in_window();
         let at = d.temperature.map_or_else(String::new, |t| format!(", at {}", t.range()));
-        let _ =
-            writeln!(out, "\nEnergy of {}{part}: {joules} in {seconds}, {mean} mean{at}", d.device);
+        put!(out, "\nEnergy of {}{part}: {joules} in {seconds}, {mean} mean{at}", d.device);
     } else {
-        let _ = writeln!(out, "\nEnergy of {}{}: not known", d.device, d.in_window());
+        put!(out, "\nEnergy of {}{}: not known", d.device, d.in_window());
     }
-    let _ = writeln!(
+    put!(
         out,
         "  {} by {} ({}), matched by {}: {}",
-        d.equation, d.formula, d.includes, d.matched, d.reason
+        d.equation,
+        d.formula,
+        d.includes,
+        d.matched,
+        d.reason
     );
     if let Some(t) = d.temperature {
         let share =
             |of: &Interval| format!("{:.2} % +- {:.2}", 100.0 * of.value, 100.0 * of.longer());
-        let _ = writeln!(
+        put!(
             out,
             "  a degree adds {} to idle power and {} above it, by {}",
             share(&t.idle_per_degree),
@@ -89,13 +92,13 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
         );
     }
     if let Some(reference) = d.reference_joules {
-        let _ = writeln!(out, "  by the formula pkg-pp0-dram: {}", si(reference, "J"));
+        put!(out, "  by the formula pkg-pp0-dram: {}", si(reference, "J"));
     }
     if let Some(verdict) = &d.containment {
-        let _ = writeln!(out, "  DRAM inside PKG: {verdict}");
+        put!(out, "  DRAM inside PKG: {verdict}");
     }
     if let Some(why) = &d.failed {
-        let _ = writeln!(out, "  not attributed: {why}");
+        put!(out, "  not attributed: {why}");
         alone(d, shown, out);
         notes(d, out);
         next(d, out);
@@ -108,47 +111,31 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
     rows.sort_by(|a, b| order(b).total_cmp(&order(a)));
     let reference = rows.iter().any(|c| c.reference_watts.is_some());
     let at_reference = rows.iter().any(|c| c.per_launch_at_reference.is_some());
-    let mut titles =
-        vec!["share", "energy", "launches", "J/launch", "W", PLUS_MINUS, "above idle", "idle"];
-    if at_reference {
-        titles.push("J/launch at 50 C");
-    }
-    if reference {
-        titles.push("pkg-pp0-dram");
-    }
-    titles.push("kernel or transfer");
-    let mut table = Table::new(&titles);
-    let limit = shown.limit(rows.len());
-    for c in &rows[..limit] {
+    let watts = |w: &Interval| or_bound(w, |w| si(w, "W"));
+    let share = |c: &Class| {
         let measured = d.own_joules().filter(|all| all.value > 0.0);
-        let share = c.joules.zip(measured).map(|(j, all)| j.value / all.value);
-        let mut cells = vec![
-            percent(share),
-            dash(c.joules.map(|j| or_bound(&j, |j| si(j, "J")))),
-            format!("{:.0}", c.launches),
-            dash(joules_per_launch(c)),
-            dash(c.watts.map(|w| or_bound(&w, |w| si(w, "W")))),
-            dash(c.watts.as_ref().map(plus_minus)),
-            dash(dynamic(c)),
-            dash(c.idle_joules.as_ref().map(part)),
-        ];
-        if at_reference {
-            cells.push(dash(c.per_launch_at_reference.as_ref().map(part)));
-        }
-        if reference {
-            cells.push(dash(c.reference_watts.map(|w| w.in_words(|w| si(w, "W")))));
-        }
-        cells.push(c.name.clone());
-        table.row(cells);
-    }
-    out.push_str(&table.render(shown.width));
-    if rows.len() > limit {
-        let _ = writeln!(out, "  and {} more: --limit 0 shows all", rows.len() - limit);
-    }
+        percent(c.joules.zip(measured).map(|(j, all)| j.value / all.value))
+    };
+    let columns: [Column<'_, Class>; 11] = [
+        ("share", true, &share),
+        ("energy", true, &|c| dash(c.joules.map(|j| or_bound(&j, |j| si(j, "J"))))),
+        ("launches", true, &|c| format!("{:.0}", c.launches)),
+        ("J/launch", true, &|c| dash(joules_per_launch(c))),
+        ("W", true, &|c| dash(c.watts.as_ref().map(watts))),
+        (PLUS_MINUS, true, &|c| dash(c.watts.as_ref().map(plus_minus))),
+        ("above idle", true, &|c| dash(dynamic(c))),
+        ("idle", true, &|c| dash(c.idle_joules.as_ref().map(part))),
+        ("J/launch at 50 C", at_reference, &|c| dash(c.per_launch_at_reference.as_ref().map(part))),
+        ("pkg-pp0-dram", reference, &|c| {
+            dash(c.reference_watts.map(|w| w.in_words(|w| si(w, "W"))))
+        }),
+        ("kernel or transfer", true, &|c| c.name.clone()),
+    ];
+    limited(rows.iter().copied(), &columns, shown, out);
     not_measured(&rows, !d.replays.is_empty(), out);
     for g in d.groups.iter().filter(|g| g.names.len() > 1) {
         let names = g.names.join(" + ");
-        let _ = writeln!(
+        put!(
             out,
             "  only the sum is measurable: {names}: {}, {} while any of them runs",
             in_joules(&g.joules),
@@ -158,7 +145,7 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
     for f in &d.floors {
         let level =
             f.watts.map_or_else(|| "not known".to_owned(), |watts| watts.in_words(|w| si(w, "W")));
-        let _ = writeln!(
+        put!(
             out,
             "  idle power {}: {level}; for {}: {}",
             f.name,
@@ -167,7 +154,7 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
         );
     }
     if let Some(g) = &d.gaps {
-        let _ = writeln!(
+        put!(
             out,
             "  gaps between launches: {}, {}",
             time(g.seconds * 1e9),
@@ -177,9 +164,9 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
     let part = d.unattributed_joules.zip(d.own_joules().filter(|all| all.value > 0.0));
     let part = percent(part.map(|(rest, all)| rest / all.value));
     let rest = dash(d.unattributed.map(|rest| rest.with_ends(|j| si(j, "J"))));
-    let _ = writeln!(out, "  not assigned: {rest} ({part})");
+    put!(out, "  not assigned: {rest} ({part})");
     if let Some(i) = &d.iteration {
-        let _ = writeln!(
+        put!(
             out,
             "  iteration ({}): {} in {}, {} of them",
             i.kernel,
@@ -195,7 +182,7 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
         .take(3)
         .collect();
     if !delays.is_empty() {
-        let _ = writeln!(out, "  energy-delay product of a launch: {}", delays.join(", "));
+        put!(out, "  energy-delay product of a launch: {}", delays.join(", "));
     }
     let per_watt: Vec<String> = rows
         .iter()
@@ -204,11 +191,11 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
         })
         .collect();
     if !per_watt.is_empty() {
-        let _ = writeln!(out, "  operations: {}", per_watt.join(", "));
+        put!(out, "  operations: {}", per_watt.join(", "));
     }
     repetitions(d, out);
     if let Some(r) = &d.response {
-        let _ = writeln!(
+        put!(
             out,
             "  sensor {}: a reading every {}, window {}, lag {}, delay {}; {} readings",
             d.sensors.join(", "),
@@ -229,9 +216,9 @@ const COLUMNS: usize = 60;
 /// What decides about the joules of one kernel or transfer.
 fn explain(d: &DeviceEnergy, of: &Explained, shown: &Shown, out: &mut Page) {
     let (device, part) = (&d.device, d.in_window());
-    let _ = writeln!(out, "\nEnergy of {} on {device}{part}: what decides about it", of.kernel);
+    put!(out, "\nEnergy of {} on {device}{part}: what decides about it", of.kernel);
     if let Some(why) = &of.absent {
-        let _ = writeln!(out, "  absent: {why}");
+        put!(out, "  absent: {why}");
     }
     let mut table = Table::new(&["above idle, a launch", "from"]);
     let windows = of.windows.len();
@@ -253,34 +240,21 @@ fn explain(d: &DeviceEnergy, of: &Explained, shown: &Shown, out: &mut Page) {
     out.push_str(&table.render(shown.width));
     if of.names.len() > 1 {
         let sum = of.run_joules.as_ref().map(in_joules);
-        let _ = writeln!(
-            out,
-            "  the run's readings know only a sum: {}: {}",
-            of.names.join(" + "),
-            dash(sum)
-        );
+        put!(out, "  the run's readings know only a sum: {}: {}", of.names.join(" + "), dash(sum));
     }
     if !of.windows.is_empty() {
         out.push_str(
             "  windows in which it ran alone: measured above idle, and predicted by the fit\n",
         );
-        let mut table =
-            Table::new(&["length", "launches", "W", "J/launch", "predicted", "moves it by"]);
-        let limit = shown.limit(of.windows.len());
-        for window in &of.windows[..limit] {
-            table.row(vec![
-                time(window.seconds * 1e9),
-                format!("{:.0}", window.launches),
-                si(window.watts, "W"),
-                dash(window.joules_per_launch.map(|j| si(j, "J"))),
-                dash(window.predicted_joules_per_launch.map(|j| si(j, "J"))),
-                dash(window.pull_watts.map(|w| si(w, "W"))),
-            ]);
-        }
-        out.push_str(&table.render(shown.width));
-        if of.windows.len() > limit {
-            let _ = writeln!(out, "  and {} more: --limit 0 shows all", of.windows.len() - limit);
-        }
+        let columns: [Column<'_, Window>; 6] = [
+            ("length", true, &|of| time(of.seconds * 1e9)),
+            ("launches", true, &|of| format!("{:.0}", of.launches)),
+            ("W", true, &|of| si(of.watts, "W")),
+            ("J/launch", true, &|of| dash(of.joules_per_launch.map(|j| si(j, "J")))),
+            ("predicted", true, &|of| dash(of.predicted_joules_per_launch.map(|j| si(j, "J")))),
+            ("moves it by", true, &|of| dash(of.pull_watts.map(|w| si(w, "W")))),
+        ];
+        limited(of.windows.iter(), &columns, shown, out);
     }
     let Some(residual) = of.residual_watts.filter(|_| !of.readings.is_empty()) else { return };
     out.push_str("  readings of the run that move its power most\n");
@@ -296,12 +270,12 @@ fn explain(d: &DeviceEnergy, of: &Explained, shown: &Shown, out: &mut Page) {
     }
     out.push_str(&table.render(shown.width));
     let correlation = of.residual_correlation.unwrap_or(0.0);
-    let _ = writeln!(
+    put!(
         out,
         "  measured less predicted over the run: {} in the root mean square, a reading and the next correlate by {correlation:.2}",
         si(residual, "W")
     );
-    let _ = writeln!(out, "  {}  + above, - below, by more than that", signs(of, residual));
+    put!(out, "  {}  + above, - below, by more than that", signs(of, residual));
 }
 
 /// Measured less predicted power in pieces of the run, a character each: `+` where its mean is above
@@ -328,7 +302,7 @@ fn signs(of: &Explained, scale: f64) -> String {
 /// What would make more known.
 fn next(d: &DeviceEnergy, out: &mut Page) {
     if let Some(next) = &d.next {
-        let _ = writeln!(out, "  next: {next}");
+        put!(out, "  next: {next}");
     }
 }
 
@@ -357,10 +331,10 @@ fn repetitions(d: &DeviceEnergy, out: &mut Page) {
     if let Some(r) = &d.repetitions {
         if let Some(from) = &r.from {
             let batches: usize = d.replays.iter().map(|r| r.batches).sum();
-            let _ = writeln!(out, "  measured alone: {batches} windows, from {from}");
+            put!(out, "  measured alone: {batches} windows, from {from}");
         }
         if r.seconds > 0.0 {
-            let _ = writeln!(
+            put!(
                 out,
                 "  repeated: {} in {}, {}, which are no part of the rows above",
                 d.batches_told(),
@@ -374,7 +348,7 @@ fn repetitions(d: &DeviceEnergy, out: &mut Page) {
     refused.sort_unstable();
     refused.dedup();
     for (name, why) in refused {
-        let _ = writeln!(out, "  not measured alone: {name}: {why}");
+        put!(out, "  not measured alone: {name}: {why}");
     }
 }
 
@@ -427,11 +401,11 @@ fn not_measured(rows: &[&Class], is_repeated: bool, out: &mut Page) {
         None if is_repeated => "record longer, or with a larger --replay".to_owned(),
         None => "record it with --replay, or longer".to_owned(),
     };
-    let _ = writeln!(out, "  not measured: {names}: {how}");
+    put!(out, "  not measured: {names}: {how}");
 }
 
 fn notes(d: &DeviceEnergy, out: &mut Page) {
     for note in &d.notes {
-        let _ = writeln!(out, "  note: {note}");
+        put!(out, "  note: {note}");
     }
 }

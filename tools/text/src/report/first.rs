@@ -118,7 +118,7 @@ struct Screen {
 
 impl Screen {
     fn put(&mut self, text: &str) {
-        let _ = writeln!(self.page, "{}", line(text).trim_end());
+        put!(self.page, "{}", line(text).trim_end());
         self.lines += 1;
     }
 }

@@ -14,20 +14,20 @@ pub(super) fn heading(report: &Report, width: usize) -> Page {
     // A command may be very long, and its ends say most; all else is read to its end.
     let short = |out: &mut Page, name: &str, text: &str| {
         let text = shorten::middle(text, width.saturating_sub(12));
-        let _ = writeln!(out, "  {name:<9} {text}");
+        put!(out, "  {name:<9} {text}");
     };
     let line = |out: &mut Page, name: &str, text: &str| {
         let text = wrapped(&shorten::middle(text, shorten::PROSE), width.saturating_sub(12));
         for (name, text) in std::iter::once(name).chain(std::iter::repeat("")).zip(text.lines()) {
-            let _ = writeln!(out, "  {name:<9} {text}");
+            put!(out, "  {name:<9} {text}");
         }
     };
     let mut out = Page::default();
     let traces = shorten::middle(&report.traces.join(", "), width.saturating_sub(18));
-    let _ = writeln!(out, "clscope report of {traces}");
+    put!(out, "clscope report of {traces}");
     // Before any figure, and in full.
     for text in report.changes.iter().flat_map(clscope_profile::changes::Changes::lines) {
-        let _ = writeln!(out, "  {:<9} {text}", "changed");
+        put!(out, "  {:<9} {text}", "changed");
     }
     for process in report.processes.iter().take(4) {
         let arguments = match (process.arguments.is_empty(), process.executable.is_empty()) {

@@ -8,10 +8,13 @@ mod heading;
 mod places;
 mod text;
 
+use crate::table::{Column, Table};
 use clscope_export::{ExportError, rows};
+use clscope_io::text::Page;
 use clscope_profile::names::Names;
 use clscope_profile::report::Report;
 use clscope_profile::report::data::{Commands, Function};
+use std::fmt::Write as _;
 use std::io::Write;
 use std::rc::Rc;
 
@@ -61,6 +64,24 @@ impl Shown {
     /// Whether a kernel or function of this name is shown.
     pub fn matches(&self, name: &str) -> bool {
         self.pattern.as_deref().is_none_or(|p| self.names.is_meant(p, name))
+    }
+}
+
+/// Writes a table of the rows that are shown, and how many are not.
+fn limited<'r, R: 'r>(
+    rows: impl ExactSizeIterator<Item = &'r R>,
+    columns: &[Column<'_, R>],
+    shown: &Shown,
+    out: &mut Page,
+) {
+    let (all, limit) = (rows.len(), shown.limit(rows.len()));
+    out.push_str(&Table::of_rows(rows.take(limit), columns).render(shown.width));
+    more(out, all - limit);
+}
+
+fn more(out: &mut Page, hidden: usize) {
+    if hidden > 0 {
+        put!(out, "  and {hidden} more: --limit 0 shows all");
     }
 }
 

@@ -1,13 +1,15 @@
 //! Owns the report for people: a heading, then one table per section that has something to say.
 
-use super::{Section, Shown};
-use crate::figure::{or_bound, plus_minus};
-use crate::table::{PLUS_MINUS, Table, bytes, percent, time, time_or_dash, wrapped};
+use super::{Section, Shown, limited, more};
+use crate::figure::{dash, or_bound, plus_minus};
+use crate::table::{Column, PLUS_MINUS, Table, bytes, percent, time, time_or_dash, wrapped};
 use clscope_io::shorten;
 use clscope_io::text::{Page, count};
-use clscope_profile::answer::data::BufferCopies;
+use clscope_profile::answer::data::{BufferCopies, BufferRow};
 use clscope_profile::interval::Interval;
-use clscope_profile::report::data::{CommandBuffers, Commands, Function, Report, Summary};
+use clscope_profile::report::data::{
+    CommandBuffers, Commands, Estimates, Function, Queue, Report, Summary, Wait,
+};
 use std::fmt::Write;
 
 /// The report's text.
@@ -45,80 +47,91 @@ pub fn render(report: &Report, shown: &Shown) -> String {
     wrapped(&out.into_string(), shown.width)
 }
 
-/// Share, total and its interval of commands of which some may be left out: estimates are marked.
-fn sum_of_all(k: &Commands) -> [String; 3] {
-    let Some(e) = &k.estimate else {
-        let [share, total] = sum(k.share, &k.time_ns);
-        let bound = k.at_most_ns.as_ref().map(|most| format!("<{}", time(most.total as f64)));
-        return [share, bound.unwrap_or(total), String::new()];
-    };
-    let share =
-        e.share.as_ref().map_or_else(|| "-".to_owned(), |s| format!("~{}", percent(Some(s.value))));
-    match &e.total_ns {
-        Some(total) => [share, estimated(Some(total)), plus_minus(total)],
-        None => [share, "?".to_owned(), String::new()],
+/// What a table of commands has besides their times.
+struct Shape<'s> {
+    /// The title of their number.
+    count: &'static str,
+    /// Whether some were left out by sampling: figures are estimates, with their intervals.
+    sampled: bool,
+    untimed: bool,
+    corrected: bool,
+    /// Whether they move bytes.
+    moves: bool,
+    last: (&'static str, &'s dyn Fn(&Commands) -> String),
+}
+
+/// The interval of the mean is the total's.
+fn table_of_commands<'r>(rows: impl IntoIterator<Item = &'r Commands>, of: &Shape<'_>) -> Table {
+    let sampled = of.sampled;
+    let columns: [Column<'_, Commands>; 17] = [
+        ("share", true, &share),
+        ("total", true, &total),
+        (PLUS_MINUS, sampled, &|k| interval(k, |e| e.total_ns)),
+        ("corrected", of.corrected, &corrected),
+        (of.count, true, &|k| k.count.to_string()),
+        ("timed", sampled, &|k| k.time_ns.count.to_string()),
+        ("untimed", of.untimed, &|k| k.untimed.saturating_sub(k.left_out).to_string()),
+        ("bytes", of.moves, &|k| bytes(k.bytes)),
+        ("GB/s", of.moves, &|k| dash(k.gigabytes_per_second.map(|r| format!("{r:.2}")))),
+        ("mean", true, &|k| of_all(k, |e| e.mean_ns, |s| s.mean)),
+        ("median", true, &|k| of_all(k, |e| e.median_ns, |s| s.median)),
+        (PLUS_MINUS, sampled, &|k| interval(k, |e| e.median_ns)),
+        ("p95", true, &|k| of_all(k, |e| e.p95_ns, |s| s.p95)),
+        (PLUS_MINUS, sampled, &|k| interval(k, |e| e.p95_ns)),
+        ("min", true, &|k| of_timed(k, |s| s.min.map(|ns| ns as f64))),
+        ("max", true, &|k| of_timed(k, |s| s.max.map(|ns| ns as f64))),
+        (of.last.0, true, of.last.1),
+    ];
+    Table::of_rows(rows, &columns)
+}
+
+/// The share of commands, unknown where nothing was timed; estimates are marked.
+fn share(k: &Commands) -> String {
+    match &k.estimate {
+        Some(e) => dash(e.share.map(|s| format!("~{}", percent(Some(s.value))))),
+        None => percent(k.share.filter(|_| k.time_ns.count > 0)),
     }
 }
 
-fn estimated(e: Option<&Interval>) -> String {
-    e.map_or_else(|| "-".to_owned(), |e| format!("~{}", or_bound(e, time)))
-}
-
-/// Titles of [`spread_of_all`]: estimates have their intervals behind them. That of the mean is the
-/// total's.
-fn titles_of_spread(sampled: bool) -> Vec<&'static str> {
-    match sampled {
-        true => vec!["mean", "median", PLUS_MINUS, "p95", PLUS_MINUS, "min", "max"],
-        false => vec!["mean", "median", "p95", "min", "max"],
+fn total(k: &Commands) -> String {
+    match (&k.estimate, &k.at_most_ns) {
+        (Some(e), _) => e.total_ns.as_ref().map_or_else(|| "?".to_owned(), estimated),
+        (None, Some(most)) => format!("<{}", time(most.total as f64)),
+        (None, None) => time_or_dash((k.time_ns.count > 0).then_some(k.time_ns.total as f64)),
     }
 }
 
-/// As [`spread`], of all commands; the least and the most are those of the timed ones.
-fn spread_of_all(k: &Commands, sampled: bool) -> Vec<String> {
-    let cells = match &k.at_most_ns {
-        Some(most) => spread(most).map(|cell| format!("<{cell}")),
-        None => spread(&k.time_ns),
-    };
-    let [mut mean, mut median, mut p95, min, max] = cells;
-    let mut intervals = [String::new(), String::new()];
-    if let Some(e) = &k.estimate {
-        mean = estimated(e.mean_ns.as_ref());
-        median = estimated(e.median_ns.as_ref());
-        p95 = estimated(e.p95_ns.as_ref());
-        intervals =
-            [&e.median_ns, &e.p95_ns].map(|of| of.as_ref().map_or_else(String::new, plus_minus));
-    }
-    let [of_median, of_p95] = intervals;
-    match sampled {
-        true => vec![mean, median, of_median, p95, of_p95, min, max],
-        false => vec![mean, median, p95, min, max],
+fn corrected(k: &Commands) -> String {
+    let mark = if k.estimate.is_some() { "~" } else { "" };
+    dash(k.corrected_total_ns.map(|c| format!("{mark}{}", time(c.value))))
+}
+
+/// A figure of all commands, of which some may be left out.
+fn of_all(
+    k: &Commands,
+    estimate: fn(&Estimates) -> Option<Interval>,
+    timed: fn(&Summary) -> Option<f64>,
+) -> String {
+    match &k.estimate {
+        Some(e) => dash(estimate(e).as_ref().map(estimated)),
+        None => of_timed(k, timed),
     }
 }
 
-/// Share and total, unknown where nothing was timed.
-fn sum(share: Option<f64>, s: &Summary) -> [String; 2] {
-    if s.count == 0 {
-        ["-".to_owned(), "-".to_owned()]
-    } else {
-        [percent(share), time(s.total as f64)]
+/// A figure of the timed commands, or a bound of it.
+fn of_timed(k: &Commands, of: fn(&Summary) -> Option<f64>) -> String {
+    match &k.at_most_ns {
+        Some(most) => format!("<{}", time_or_dash(of(most))),
+        None => time_or_dash(of(&k.time_ns)),
     }
 }
 
-/// Mean, median, p95, least and most of a distribution, as cells.
-fn spread(s: &Summary) -> [String; 5] {
-    [
-        time_or_dash(s.mean),
-        time_or_dash(s.median),
-        time_or_dash(s.p95),
-        time_or_dash(s.min.map(|x| x as f64)),
-        time_or_dash(s.max.map(|x| x as f64)),
-    ]
+fn interval(k: &Commands, of: fn(&Estimates) -> Option<Interval>) -> String {
+    k.estimate.as_ref().and_then(of).as_ref().map_or_else(String::new, plus_minus)
 }
 
-fn more(out: &mut Page, hidden: usize) {
-    if hidden > 0 {
-        let _ = writeln!(out, "  and {hidden} more: --limit 0 shows all");
-    }
+fn estimated(e: &Interval) -> String {
+    format!("~{}", or_bound(e, time))
 }
 
 fn kernels(report: &Report, shown: &Shown, out: &mut Page) {
@@ -143,48 +156,18 @@ fn kernels(report: &Report, shown: &Shown, out: &mut Page) {
     let less = corrected.map_or_else(String::new, |c| {
         format!("; {}{} without the span bias", if sampled { "~" } else { "" }, time(c.value))
     });
-    let _ = writeln!(out, "\nKernels by device time: {launches}{all}{less}{part}");
+    put!(out, "\nKernels by device time: {launches}{all}{less}{part}");
     let several = report.kernels.iter().any(|k| k.device != report.kernels[0].device);
     let untimed = rows.iter().any(|k| k.untimed > k.left_out);
     let corrected = rows.iter().any(|k| k.corrected_total_ns.is_some());
-    let mut titles = vec!["share", "total"];
-    let columns = [
-        (sampled, PLUS_MINUS),
-        (corrected, "corrected"),
-        (true, "launches"),
-        (sampled, "timed"),
-        (untimed, "untimed"),
-    ];
-    titles.extend(columns.iter().filter(|(on, _)| *on).map(|(_, title)| *title));
-    titles.extend(titles_of_spread(sampled));
-    titles.push("kernel");
-    let mut table = Table::new(&titles);
+    let name = |k: &Commands| match &k.device {
+        Some(device) if several => format!("{} on {device}", k.name),
+        _ => k.name.clone(),
+    };
+    let last = ("kernel", &name as &dyn Fn(&Commands) -> String);
+    let shape = Shape { count: "launches", sampled, untimed, corrected, moves: false, last };
     let limit = shown.limit(rows.len());
-    for k in &rows[..limit] {
-        let [share, total, interval] = sum_of_all(k);
-        let mark = if k.estimate.is_some() { "~" } else { "" };
-        let corrected = k
-            .corrected_total_ns
-            .as_ref()
-            .map_or_else(|| "-".to_owned(), |c| format!("{mark}{}", time(c.value)));
-        let mut cells = vec![share, total];
-        let figures = [
-            interval,
-            corrected,
-            k.count.to_string(),
-            k.time_ns.count.to_string(),
-            (k.untimed - k.left_out.min(k.untimed)).to_string(),
-        ];
-        cells.extend(
-            columns.iter().zip(figures).filter(|((on, _), _)| *on).map(|(_, figure)| figure),
-        );
-        cells.extend(spread_of_all(k, sampled));
-        cells.push(match &k.device {
-            Some(device) if several => format!("{} on {device}", k.name),
-            _ => k.name.clone(),
-        });
-        table.row(cells);
-    }
+    let table = table_of_commands(rows[..limit].iter().copied(), &shape);
     out.push_str(&table.render(shown.width));
     more(out, rows.len() - limit);
     bounded(rows.iter().copied(), out);
@@ -225,9 +208,17 @@ fn short_direction(direction: &'static str) -> &'static str {
 }
 
 fn transfers(report: &Report, shown: &Shown, out: &mut Page) {
+    let plain = Shape {
+        count: "count",
+        sampled: false,
+        untimed: false,
+        corrected: false,
+        moves: false,
+        last: ("command", &|c| c.name.clone()),
+    };
     if !report.transfers.is_empty() {
         let total: u64 = report.transfers.iter().fold(0, |sum, t| sum.saturating_add(t.bytes));
-        let _ = writeln!(
+        put!(
             out,
             "\nTransfers: {}{}",
             bytes(total),
@@ -238,59 +229,19 @@ fn transfers(report: &Report, shown: &Shown, out: &mut Page) {
             )
         );
         let sampled = report.transfers.iter().any(|t| t.left_out > 0);
-        let columns = [
-            (true, "share"),
-            (true, "total"),
-            (sampled, PLUS_MINUS),
-            (true, "count"),
-            (sampled, "timed"),
-            (true, "bytes"),
-            (true, "GB/s"),
-        ];
-        let mut titles: Vec<&str> =
-            columns.iter().filter(|(on, _)| *on).map(|(_, title)| *title).collect();
-        titles.extend(titles_of_spread(sampled));
-        titles.push("transfer");
-        let mut table = Table::new(&titles);
-        for t in &report.transfers {
-            let rate = t.gigabytes_per_second.map_or_else(|| "-".to_owned(), |r| format!("{r:.2}"));
-            let [share, total, interval] = sum_of_all(t);
-            let figures = [
-                share,
-                total,
-                interval,
-                t.count.to_string(),
-                t.time_ns.count.to_string(),
-                bytes(t.bytes),
-                rate,
-            ];
-            let mut cells: Vec<String> = columns
-                .iter()
-                .zip(figures)
-                .filter(|((on, _), _)| *on)
-                .map(|(_, figure)| figure)
-                .collect();
-            cells.extend(spread_of_all(t, sampled));
-            cells.push(format!("{}{}", t.name, t.direction.map_or("", short_direction)));
-            table.row(cells);
-        }
+        let name = |t: &Commands| format!("{}{}", t.name, t.direction.map_or("", short_direction));
+        let last = ("transfer", &name as &dyn Fn(&Commands) -> String);
+        let shape = Shape { sampled, moves: true, last, ..plain };
+        let table = table_of_commands(&report.transfers, &shape);
         out.push_str(&table.render(shown.width));
         bounded(&report.transfers, out);
     }
     if !report.other_commands.is_empty() {
         out.push_str("\nOther commands\n");
-        let mut table = Table::new(&[
-            "share", "total", "count", "mean", "median", "p95", "min", "max", "command",
-        ]);
         let limit = shown.limit(report.other_commands.len());
-        for c in &report.other_commands[..limit] {
-            let mut cells = sum(c.share, &c.time_ns).to_vec();
-            cells.push(c.count.to_string());
-            cells.extend(spread(&c.time_ns));
-            cells.push(c.name.clone());
-            table.row(cells);
-        }
+        let table = table_of_commands(&report.other_commands[..limit], &plain);
         out.push_str(&table.render(shown.width));
+        bounded(&report.other_commands[..limit], out);
     }
     if let Some(buffers) = &report.command_buffers {
         command_buffers(buffers, timed_in_command_buffers(report), shown, out);
@@ -323,7 +274,7 @@ fn command_buffers(
     out.push_str(&table.render(shown.width));
     if buffers.unknown > 0 {
         let n = count(buffers.unknown, "enqueue", "enqueues");
-        let _ = writeln!(
+        put!(
             out,
             "  {n} of command buffers whose recording is not in the trace: their kernels are not counted"
         );
@@ -335,7 +286,7 @@ fn command_buffers(
         && total / u128::from(timed)
             < u128::from(LEAST_LAUNCH_NS * launches / buffers.enqueues.max(1))
     {
-        let _ = writeln!(
+        put!(
             out,
             "  The device reports {} for {} launches: it does not time what is inside, so busy lacks it.",
             time((total / u128::from(timed)) as f64),
@@ -351,48 +302,35 @@ fn queues(report: &Report, shown: &Shown, out: &mut Page) {
     }
     let several = report.queues.iter().any(|q| q.device != report.queues[0].device);
     out.push_str("\nQueues (medians; idle between first and last command)\n");
-    let mut table = Table::new(&[
-        "commands",
-        "busy",
-        "idle",
-        "gaps",
-        "gap",
-        "to submit",
-        "to start",
-        "runs",
-        "to seen",
-        "queue",
-    ]);
-    let limit = shown.limit(report.queues.len());
-    for q in &report.queues[..limit] {
+    let is_known = |q: &Queue| q.execution_ns.count > 0;
+    let known =
+        |q: &Queue, ns: Option<u64>| time_or_dash(ns.filter(|_| is_known(q)).map(|ns| ns as f64));
+    let busy = |q: &Queue| match q.left_out {
+        0 => known(q, q.busy_ns),
+        _ => dash(q.busy_estimate_ns.as_ref().map(estimated)),
+    };
+    let gaps =
+        |q: &Queue| dash((q.left_out == 0 && is_known(q)).then(|| q.gaps_ns.count.to_string()));
+    let name = |q: &Queue| {
         let order = if q.out_of_order { ", out of order" } else { "" };
-        let pid = report
-            .processes
-            .iter()
-            .find(|p| p.label == q.process)
-            .filter(|_| report.processes.len() > 1);
+        let mut processes = report.processes.iter().filter(|_| report.processes.len() > 1);
+        let pid = processes.find(|p| p.label == q.process);
         let pid = pid.map_or_else(String::new, |p| format!(", pid {}", p.pid));
-        let untimed = q.execution_ns.count == 0;
-        let known = |ns: Option<u64>| {
-            ns.filter(|_| !untimed).map_or_else(|| "-".to_owned(), |ns| time(ns as f64))
-        };
-        let busy =
-            if q.left_out > 0 { estimated(q.busy_estimate_ns.as_ref()) } else { known(q.busy_ns) };
-        table.row(vec![
-            q.commands.to_string(),
-            busy,
-            known(q.idle_ns),
-            if q.left_out > 0 || untimed { "-".to_owned() } else { q.gaps_ns.count.to_string() },
-            time_or_dash(q.gaps_ns.median),
-            time_or_dash(q.queue_wait_ns.median),
-            time_or_dash(q.submit_wait_ns.median),
-            time_or_dash(q.execution_ns.median),
-            time_or_dash(q.notice_ns.median),
-            format!("{}{order}{pid}", q.label(several)),
-        ]);
-    }
-    out.push_str(&table.render(shown.width));
-    more(out, report.queues.len() - limit);
+        format!("{}{order}{pid}", q.label(several))
+    };
+    let columns: [Column<'_, Queue>; 10] = [
+        ("commands", true, &|q| q.commands.to_string()),
+        ("busy", true, &busy),
+        ("idle", true, &|q| known(q, q.idle_ns)),
+        ("gaps", true, &gaps),
+        ("gap", true, &|q| time_or_dash(q.gaps_ns.median)),
+        ("to submit", true, &|q| time_or_dash(q.queue_wait_ns.median)),
+        ("to start", true, &|q| time_or_dash(q.submit_wait_ns.median)),
+        ("runs", true, &|q| time_or_dash(q.execution_ns.median)),
+        ("to seen", true, &|q| time_or_dash(q.notice_ns.median)),
+        ("queue", true, &name),
+    ];
+    limited(report.queues.iter(), &columns, shown, out);
     if report.queues.iter().any(|q| q.left_out > 0) {
         out.push_str("  Sampled: ~busy is the sum of estimated times; idle and gaps are not known, waits are of the timed commands\n");
     }
@@ -406,7 +344,7 @@ fn idle(report: &Report, shown: &Shown, out: &mut Page) {
     if total == 0 {
         out.push_str("\nWhy devices were idle between commands\n");
     } else {
-        let _ = writeln!(out, "\nWhy devices were idle between commands: {}", time(total as f64));
+        put!(out, "\nWhy devices were idle between commands: {}", time(total as f64));
         let mut table = Table::new(&["share", "idle", "before the next command began"]);
         for i in report.idle.iter().take(8) {
             table.row(vec![percent(i.share), time(i.ns as f64), i.cause.clone()]);
@@ -415,7 +353,7 @@ fn idle(report: &Report, shown: &Shown, out: &mut Page) {
         gaps(report, shown, out);
     }
     for why in &report.idle_absent {
-        let _ = writeln!(out, "  {why}");
+        put!(out, "  {why}");
     }
 }
 
@@ -450,23 +388,17 @@ fn buffers(report: &Report, shown: &Shown, out: &mut Page) {
         return;
     }
     out.push_str("\nBuffers by size and flags\n");
-    let mut table = Table::new(&["made", "bytes each", "to device", "from device", "flags"]);
-    let limit = shown.limit(rows.len());
-    for row in &rows[..limit] {
-        let copies = |of: &Option<BufferCopies>| match of {
-            Some(of) => format!("{} x {}", of.count, bytes(of.bytes / of.count.max(1))),
-            None => "-".to_owned(),
-        };
-        table.row(vec![
-            row.made.to_string(),
-            bytes(row.bytes),
-            copies(&row.to_device),
-            copies(&row.from_device),
-            row.flags.clone(),
-        ]);
-    }
-    out.push_str(&table.render(shown.width));
-    more(out, rows.len() - limit);
+    let copies = |of: &Option<BufferCopies>| {
+        dash(of.map(|of| format!("{} x {}", of.count, bytes(of.bytes / of.count.max(1)))))
+    };
+    let columns: [Column<'_, BufferRow>; 5] = [
+        ("made", true, &|row| row.made.to_string()),
+        ("bytes each", true, &|row| bytes(row.bytes)),
+        ("to device", true, &|row| copies(&row.to_device)),
+        ("from device", true, &|row| copies(&row.from_device)),
+        ("flags", true, &|row| row.flags.clone()),
+    ];
+    limited(rows.iter(), &columns, shown, out);
 }
 
 /// What the application does again and again.
@@ -476,7 +408,7 @@ fn patterns(report: &Report, out: &mut Page) {
     }
     out.push_str("\nWhat the application repeats\n");
     for pattern in &report.answer.patterns {
-        let _ = writeln!(out, "  {}", pattern.text);
+        put!(out, "  {}", pattern.text);
     }
 }
 
@@ -491,11 +423,8 @@ fn waits(report: &Report, shown: &Shown, out: &mut Page) {
     if waited == 0 {
         return;
     }
-    let _ =
-        writeln!(out, "\nWhat the host waited for, blocked on devices: {}", time(waited as f64));
-    let mut table = Table::new(&["share", "blocked", "waits", "blocked in, while the device ran"]);
-    let limit = shown.limit(report.waits.len());
-    for w in &report.waits[..limit] {
+    put!(out, "\nWhat the host waited for, blocked on devices: {}", time(waited as f64));
+    let ran = |w: &Wait| {
         let total = w.function.time_ns.total as f64;
         let estimated = w.waited_for.iter().any(|of| of.interval_ns.is_some());
         let mark = if estimated { "~" } else { "" };
@@ -510,16 +439,15 @@ fn waits(report: &Report, shown: &Shown, out: &mut Page) {
             None => name.to_owned(),
         };
         let ran: Vec<String> = w.ran(WAITED_FOR).into_iter().map(of).collect();
-        let f = &w.function;
-        table.row(vec![
-            percent(w.share_of_waits),
-            time(total),
-            f.calls.to_string(),
-            format!("{}: {}", f.name, ran.join(", ")),
-        ]);
-    }
-    out.push_str(&table.render(shown.width));
-    more(out, report.waits.len() - limit);
+        format!("{}: {}", w.function.name, ran.join(", "))
+    };
+    let columns: [Column<'_, Wait>; 4] = [
+        ("share", true, &|w| percent(w.share_of_waits)),
+        ("blocked", true, &|w| time(w.function.time_ns.total as f64)),
+        ("waits", true, &|w| w.function.calls.to_string()),
+        ("blocked in, while the device ran", true, &ran),
+    ];
+    limited(report.waits.iter(), &columns, shown, out);
 }
 
 /// What stands behind a share: its sides in points of per cent, where they are not none as shown.
@@ -540,31 +468,26 @@ fn functions(report: &Report, shown: &Shown, out: &mut Page) {
     }
     let totals = report.totals_of(|name| shown.matches(name));
     let part = show_share(rows.iter().filter_map(|f| f.share), rows.len() < report.functions.len());
-    let _ = writeln!(
+    put!(
         out,
         "\nAPI calls by host time: {} in {}{part}",
         count(totals.calls, "call", "calls"),
         time(totals.call_ns as f64)
     );
     let errors = rows.iter().any(|f| f.errors > 0);
-    let mut titles = vec!["share", "total", "calls"];
-    if errors {
-        titles.push("errors");
-    }
-    titles.extend(["mean", "median", "p95", "min", "max", "function"]);
-    let mut table = Table::new(&titles);
-    let limit = shown.limit(rows.len());
-    for f in &rows[..limit] {
-        let mut cells = vec![percent(f.share), time(f.time_ns.total as f64), f.calls.to_string()];
-        if errors {
-            cells.push(f.errors.to_string());
-        }
-        cells.extend(spread(&f.time_ns));
-        cells.push(f.name.clone());
-        table.row(cells);
-    }
-    out.push_str(&table.render(shown.width));
-    more(out, rows.len() - limit);
+    let columns: [Column<'_, Function>; 10] = [
+        ("share", true, &|f| percent(f.share)),
+        ("total", true, &|f| time(f.time_ns.total as f64)),
+        ("calls", true, &|f| f.calls.to_string()),
+        ("errors", errors, &|f| f.errors.to_string()),
+        ("mean", true, &|f| time_or_dash(f.time_ns.mean)),
+        ("median", true, &|f| time_or_dash(f.time_ns.median)),
+        ("p95", true, &|f| time_or_dash(f.time_ns.p95)),
+        ("min", true, &|f| time_or_dash(f.time_ns.min.map(|ns| ns as f64))),
+        ("max", true, &|f| time_or_dash(f.time_ns.max.map(|ns| ns as f64))),
+        ("function", true, &|f| f.name.clone()),
+    ];
+    limited(rows.iter().copied(), &columns, shown, out);
     let failed: Vec<String> = rows
         .iter()
         .flat_map(|f| {
@@ -574,12 +497,12 @@ fn functions(report: &Report, shown: &Shown, out: &mut Page) {
         })
         .collect();
     if !failed.is_empty() {
-        let shortened = if failed.len() > 6 {
-            format!(", and {} more: see --format json", failed.len() - 6)
-        } else {
-            String::new()
+        let more = failed.len().saturating_sub(6);
+        let shortened = match more {
+            0 => String::new(),
+            _ => format!(", and {more} more: see --format json"),
         };
-        let _ = writeln!(out, "  Errors: {}{shortened}", failed[..failed.len().min(6)].join(", "));
+        put!(out, "  Errors: {}{shortened}", failed[..failed.len().min(6)].join(", "));
     }
 }
 
