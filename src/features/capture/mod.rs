@@ -21,6 +21,7 @@ mod look;
 mod memories;
 mod pool;
 mod program;
+mod ranges;
 mod recent;
 mod requests;
 mod room;

@@ -5,7 +5,7 @@
 use crate::launches::captures::{document, folders};
 use clscope_tests::{Mode, Recorded, Run, Runtime, Stage};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The lines of the log of a trace's only process.
 fn log(stage: &Stage) -> Vec<Value> {
@@ -134,6 +134,26 @@ fn memory_is_kept_of_programs_that_seldom_wait() {
             let kept = places(&log).values().any(|line| line["captured"].is_string());
             assert!(kept, "{runtime:?} {line}: {log:#?}");
         }
+    }
+}
+
+/// How many classes have a capture.
+fn captured(log: &[Value]) -> usize {
+    let places = places(log);
+    let kept = places.iter().filter(|(_, line)| line["captured"].is_string());
+    kept.map(|((class, _), _)| *class).collect::<BTreeSet<_>>().len()
+}
+
+/// Room for copies is there again when one launch's have been read, whatever other launches' copies
+/// wait for: all kernels are captured with memory for a quarter of them.
+#[test]
+fn room_for_copies_comes_back_launch_by_launch() {
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime.clone());
+        let run = drawn(&stage, "many_kernels 12 8388608 12 held", "1").run().success();
+        assert_eq!(run.stdout, "many_kernels right\n", "{runtime:?}");
+        let log = log(&stage);
+        assert_eq!(captured(&log), 13, "{runtime:?}: {log:#?}");
     }
 }
 
