@@ -14,6 +14,7 @@ use crate::runtime::functions as api;
 use crate::runtime::waiting;
 use crate::settings::config;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// Bytes of which a second copy is made without being asked for.
 pub const SMALL: u64 = 32 << 20;
@@ -54,6 +55,13 @@ pub struct Region {
     epoch: u64,
     pub buffer: (usize, usize),
     pub shared: (usize, usize),
+}
+
+impl Region {
+    /// Whether it takes no memory: the launch has none.
+    pub fn is_empty(&self) -> bool {
+        self.buffer.1 + self.shared.1 == 0
+    }
 }
 
 /// The recorder's memory in a context.
@@ -325,6 +333,21 @@ impl Pool {
         self.is_idle()
             && (self.buffer.wanted > self.buffer.bytes as u64
                 || self.shared.wanted > self.shared.bytes as u64)
+    }
+
+    /// Whether a launch lacked its memory because that was being written for the first time.
+    pub fn is_awaited(&self) -> bool {
+        [&self.buffer, &self.shared].iter().any(|of| of.touched != 0 && of.wanted > 0)
+    }
+
+    /// Waits until that has ended, for a bounded time.
+    pub fn await_memory(&self, patience: Duration) {
+        for event in [self.buffer.touched, self.shared.touched] {
+            if event != 0 {
+                // SAFETY: the recorder's live event.
+                unsafe { waiting::ended(self.slot, H::from_word(event), patience) };
+            }
+        }
     }
 
     /// Grows to what was asked for, as far as that may be taken.

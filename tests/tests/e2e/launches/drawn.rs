@@ -5,7 +5,7 @@
 use crate::launches::captures::{document, folders};
 use clscope_tests::{Mode, Recorded, Run, Runtime, Stage};
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The lines of the log of a trace's only process.
 fn log(stage: &Stage) -> Vec<Value> {
@@ -137,15 +137,8 @@ fn memory_is_kept_of_programs_that_seldom_wait() {
     }
 }
 
-/// How many classes have a capture.
-fn captured(log: &[Value]) -> usize {
-    let places = places(log);
-    let kept = places.iter().filter(|(_, line)| line["captured"].is_string());
-    kept.map(|((class, _), _)| *class).collect::<BTreeSet<_>>().len()
-}
-
 /// Room for copies is there again when one launch's have been read, whatever other launches' copies
-/// wait for: all kernels are captured with memory for a quarter of them.
+/// wait for: what lacked room is captured by a later launch.
 #[test]
 fn room_for_copies_comes_back_launch_by_launch() {
     for runtime in Runtime::real() {
@@ -153,7 +146,15 @@ fn room_for_copies_comes_back_launch_by_launch() {
         let run = drawn(&stage, "many_kernels 12 8388608 12 held", "1").run().success();
         assert_eq!(run.stdout, "many_kernels right\n", "{runtime:?}");
         let log = log(&stage);
-        assert_eq!(captured(&log), 13, "{runtime:?}: {log:#?}");
+        // There may be no time for all of them.
+        let lacks =
+            |line: &&Value| line["missing"].as_str().is_some_and(|why| why.contains("fill"));
+        let (places, kernels) = (places(&log), 13);
+        let lacking = places.values().copied().filter(lacks).count();
+        assert_eq!((places.len(), lacking), (kernels, 0), "{runtime:?}: {log:#?}");
+        // More than there is room for at once.
+        let kept = places.values().filter(|line| line["captured"].is_string()).count();
+        assert!(kept > 4, "{runtime:?}: {log:#?}");
     }
 }
 
