@@ -380,6 +380,13 @@ fn a_directory_without_permission_is_said_and_does_not_stop_the_application() {
         assert_eq!(lines.len(), 1, "said once: {lines:?}");
         assert!(lines[0].starts_with("clscope"), "{lines:?}");
     }
+    // `record -q` is silent unless something fails.
+    let user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+    if root() {
+        let quiet = stage.clscope(["record", "-q", "-o", "t", "--"]).args(user);
+        let quiet = quiet.arg(copies.join("linked")).env("LD_LIBRARY_PATH", &copies).run();
+        assert_eq!(quiet.stderr.matches("recording is off").count(), 1, "{}", quiet.stderr);
+    }
 }
 
 #[test]
