@@ -30,12 +30,13 @@ pub fn warn(code: &'static str, text: &str) {
     tell(code, text, aloud);
 }
 
-/// Says why this process has no trace, and what the trace was to say later.
+/// Says why this process has no trace, and what the trace was to say later. Whatever the settings
+/// say: nothing else will tell.
 pub fn no_trace(text: &str) {
     if !NO_TRACE.swap(true, Ordering::Relaxed) && config::get().quiet == Quiet::Later {
         early().iter().for_each(|(_, text)| print(text));
     }
-    warn("no-trace", text);
+    tell("no-trace", text, Aloud::Always);
 }
 
 /// Writes a message to the trace only, once per `code`: reports show it.

@@ -4,7 +4,7 @@
 
 use super::look::{self, Effort};
 use super::pool::{self, Pool};
-use super::{LAST_SLICE, is_free, program, state, wanted};
+use super::{LAST_SLICE, SLICE, is_free, program, state, wanted};
 use crate::abi::constants as cl;
 use crate::abi::entry::H;
 use crate::facts::arguments::{Allocated, ask};
@@ -108,17 +108,26 @@ pub fn queue_ends(queue: usize) {
 
 /// Grows the pools of a context that would.
 pub(super) fn grow(context: usize) {
-    let grows = |pool: &Pool| pool.context == context && pool.would_grow();
-    if state(|s| s.pools.iter().any(grows)) != Some(true) || is_free() != Some(true) {
+    outside(context, Pool::would_grow, Pool::grow);
+}
+
+/// Waits for a moment until memory of a context's pools exists, where a launch lacked it.
+pub(super) fn await_memory(context: usize) {
+    outside(context, Pool::is_awaited, |pool| pool.await_memory(SLICE));
+}
+
+/// Runs on a pool of a context that nothing is handed out of, outside of the state: it takes a while.
+fn outside(context: usize, is_meant: impl Fn(&Pool) -> bool, run: impl FnOnce(&mut Pool)) {
+    let is_it = |pool: &Pool| pool.context == context && is_meant(pool);
+    if state(|s| s.pools.iter().any(is_it)) != Some(true) || is_free() != Some(true) {
         return;
     }
-    // Outside of the state: making memory takes a while.
     let taken = state(|s| {
-        let at = s.pools.iter().position(grows)?;
+        let at = s.pools.iter().position(is_it)?;
         Some(s.pools.swap_remove(at))
     });
     let Some(mut pool) = taken.flatten() else { return };
-    pool.grow();
+    run(&mut pool);
     state(|s| {
         if let Some(at) = s.pools.iter().position(|other| other.is(pool.at())) {
             // Made meanwhile, by what the application has made.

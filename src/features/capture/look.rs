@@ -89,7 +89,7 @@ fn looked_after(
     let (at, region) = (flight.pool, flight.region);
     let (known, holds) = state(|s| {
         let mut pools = s.pools.iter();
-        let holds = pools.any(|pool| pool.is(at) && pool.holds(&region));
+        let holds = region.is_empty() || pools.any(|pool| pool.is(at) && pool.holds(&region));
         (s.traffic.watched(command).copied(), holds)
     })
     .unwrap_or((None, true));

@@ -21,6 +21,7 @@ mod look;
 mod memories;
 mod pool;
 mod program;
+mod ranges;
 mod recent;
 mod requests;
 mod room;
@@ -41,7 +42,7 @@ use clscope_trace::defs;
 use clscope_trace::record::CommandKind;
 use clscope_trace::values::Sample;
 use flight::{Asked, Flight};
-use lifetimes::grow;
+use lifetimes::{await_memory, grow};
 use look::Effort;
 use pool::Pool;
 use requests::Requests;
@@ -521,6 +522,7 @@ fn waited(context: usize) {
     if is_drained == Some(true) {
         grow(context);
     }
+    await_memory(context);
 }
 
 /// Has captures ended when the process ends in order. Behind the handlers that the runtime has set

@@ -5,6 +5,7 @@
 //! with the context. Refuses to be used for anything of the application's.
 
 use super::calls::{Calls, Fate, Own};
+use super::ranges::Ranges;
 use super::room;
 use crate::abi::entry::H;
 use crate::facts::arguments::Allocated;
@@ -13,6 +14,7 @@ use crate::runtime::functions as api;
 use crate::runtime::waiting;
 use crate::settings::config;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// Bytes of which a second copy is made without being asked for.
 pub const SMALL: u64 = 32 << 20;
@@ -36,8 +38,8 @@ struct Memory {
     /// Its handle or address, 0 for none.
     at: usize,
     bytes: usize,
-    /// What is handed out begins below.
-    top: usize,
+    /// What is handed out.
+    used: Ranges,
     /// It is being written for the first time: this command's event, 0 for none.
     touched: usize,
     /// What was asked for and was not there.
@@ -55,6 +57,13 @@ pub struct Region {
     pub shared: (usize, usize),
 }
 
+impl Region {
+    /// Whether it takes no memory: the launch has none.
+    pub fn is_empty(&self) -> bool {
+        self.buffer.1 + self.shared.1 == 0
+    }
+}
+
 /// The recorder's memory in a context.
 pub struct Pool {
     slot: usize,
@@ -65,8 +74,6 @@ pub struct Pool {
     shared: Memory,
     /// Whether its shared memory is unified shared memory, as the application's first was.
     is_unified: bool,
-    /// Regions that are handed out.
-    users: usize,
     /// Counts up when memory is given back.
     epoch: u64,
     /// Bytes that the application has made in this context.
@@ -145,8 +152,10 @@ impl Memory {
         }
     }
 
-    fn left(&self) -> usize {
-        self.bytes - self.top.min(self.bytes)
+    /// Hands out so many bytes: where they begin.
+    fn take(&mut self, bytes: u64) -> Option<(usize, usize)> {
+        let bytes = usize::try_from(bytes).ok()?;
+        self.used.take(bytes, self.bytes).map(|at| (at, bytes))
     }
 }
 
@@ -160,7 +169,6 @@ impl Pool {
             buffer: Memory::default(),
             shared: Memory::default(),
             is_unified: false,
-            users: 0,
             epoch: 0,
             seen: 0,
             refused: u64::MAX,
@@ -231,17 +239,9 @@ impl Pool {
         }
         let queue = self.queues.iter().find(|(of, _)| *of == device.word()).map(|(_, q)| *q);
         let ready = self.buffer.is_ready(calls) && self.shared.is_ready(calls);
-        let (at, there) = (self.buffer.top, self.shared.top);
-        let fits = self.buffer.left() as u64 >= buffer && self.shared.left() as u64 >= shared;
-        match queue {
-            Some(queue) if ready && fits => {
-                let (buffer, shared) = (buffer as usize, shared as usize);
-                self.buffer.top += buffer;
-                self.shared.top += shared;
-                self.users += 1;
-                let epoch = self.epoch;
-                Ok((Region { epoch, buffer: (at, buffer), shared: (there, shared) }, queue))
-            }
+        let region = (queue.is_some() && ready).then(|| self.region(buffer, shared)).flatten();
+        match (region, queue) {
+            (Some(region), Some(queue)) => Ok((region, queue)),
             _ => {
                 self.buffer.wanted = self.buffer.wanted.max(buffer);
                 self.shared.wanted = self.shared.wanted.max(shared);
@@ -261,6 +261,16 @@ impl Pool {
         }
     }
 
+    /// Room in both kinds of memory, or in none.
+    fn region(&mut self, buffer: u64, shared: u64) -> Option<Region> {
+        let buffer = self.buffer.take(buffer)?;
+        let Some(shared) = self.shared.take(shared) else {
+            self.buffer.used.give_back(buffer);
+            return None;
+        };
+        Some(Region { epoch: self.epoch, buffer, shared })
+    }
+
     /// Whether a region still lies in the pool's memory.
     pub fn holds(&self, region: &Region) -> bool {
         region.epoch == self.epoch
@@ -268,12 +278,9 @@ impl Pool {
 
     /// Takes room back.
     pub fn give_back(&mut self, region: &Region) {
-        if !self.holds(region) {
-            return;
-        }
-        self.users = self.users.saturating_sub(1);
-        if self.users == 0 {
-            (self.buffer.top, self.shared.top) = (0, 0);
+        if self.holds(region) {
+            self.buffer.used.give_back(region.buffer);
+            self.shared.used.give_back(region.shared);
         }
     }
 
@@ -316,11 +323,31 @@ impl Pool {
         }
     }
 
+    /// Whether nothing is handed out.
+    fn is_idle(&self) -> bool {
+        self.buffer.used.is_empty() && self.shared.used.is_empty()
+    }
+
     /// Whether it would grow.
     pub fn would_grow(&self) -> bool {
-        self.users == 0
+        self.is_idle()
             && (self.buffer.wanted > self.buffer.bytes as u64
                 || self.shared.wanted > self.shared.bytes as u64)
+    }
+
+    /// Whether a launch lacked its memory because that was being written for the first time.
+    pub fn is_awaited(&self) -> bool {
+        [&self.buffer, &self.shared].iter().any(|of| of.touched != 0 && of.wanted > 0)
+    }
+
+    /// Waits until that has ended, for a bounded time.
+    pub fn await_memory(&self, patience: Duration) {
+        for event in [self.buffer.touched, self.shared.touched] {
+            if event != 0 {
+                // SAFETY: the recorder's live event.
+                unsafe { waiting::ended(self.slot, H::from_word(event), patience) };
+            }
+        }
     }
 
     /// Grows to what was asked for, as far as that may be taken.
@@ -399,10 +426,10 @@ impl Pool {
     fn drop_memory(&mut self, calls: &Calls, is_shared: bool) {
         // SAFETY: a live context, or one that lives on by what the recorder holds of it.
         let context = unsafe { H::from_word(self.context) };
-        let users = self.users;
+        let is_idle = self.is_idle();
         let of = if is_shared { &mut self.shared } else { &mut self.buffer };
-        let idle = users == 0 && of.is_ready(calls);
-        if of.at != 0 && (idle || !is_shared) {
+        let is_idle = is_idle && of.is_ready(calls);
+        if of.at != 0 && (is_idle || !is_shared) {
             // SAFETY: the recorder's own, given back once; a buffer lives on for its commands.
             unsafe { calls.release(context, of.own(is_shared, self.is_unified)) };
         }
@@ -423,7 +450,6 @@ impl Pool {
         }
         self.drop_memory(calls, false);
         self.drop_memory(calls, true);
-        self.users = 0;
         self.epoch += 1;
         if queues {
             for (_, queue) in self.queues.drain(..) {

@@ -289,6 +289,10 @@ impl Files {
             return false;
         }
         if !self.defs_failed.swap(true, Ordering::Relaxed) {
+            // The end of the process will be missing, too.
+            if let Some(failure) = self.control_at(control::FAILURE) {
+                failure.store(error.raw_os_error().unwrap_or(-1) as u32, Ordering::Relaxed);
+            }
             diag::warn(
                 "disk-full",
                 &format!(
@@ -302,14 +306,18 @@ impl Files {
 
     /// The word through which recording is paused.
     pub fn control_word(&self) -> &'static AtomicU32 {
+        self.control_at(control::WORD).unwrap_or(&NEVER_PAUSED)
+    }
+
+    /// A word of the control page.
+    fn control_at(&self, at: usize) -> Option<&'static AtomicU32> {
         let page = match (&self.pool, &self.control) {
             (Some(pool), _) => pool.page(),
-            (None, Some(page)) => page.as_mut_ptr(),
-            (None, None) => return &NEVER_PAUSED,
+            (None, page) => page.as_ref()?.as_mut_ptr(),
         };
         // SAFETY: the control page is mapped and never unmapped (the process's files are leaked);
-        // the offset is aligned.
-        unsafe { AtomicU32::from_ptr(page.add(control::WORD).cast()) }
+        // the offset of a word is aligned.
+        Some(unsafe { AtomicU32::from_ptr(page.add(at).cast()) })
     }
 
     /// Whether another process writes the segments, at this moment.

@@ -10,7 +10,9 @@ use clscope_trace::defs::{
     Defs, Device, Exit, Function, Geometry, Kernel, LocalSize, Mix, Module, Platform,
     Process as ProcessDef, Program, Queue, Replaced, Replay, Resources, Thread, Warning,
 };
+use clscope_trace::file::read_u32;
 use clscope_trace::record::{DropReason, detail};
+use clscope_trace::ring_file::control;
 use clscope_trace::stream::{Block, Blocks, Rings};
 use clscope_trace::{FileHeader, FileKind, variables};
 use std::collections::{BTreeMap, HashMap};
@@ -449,7 +451,9 @@ impl<'a> Process<'a> {
             // It has ended since the caller looked.
             issues.retain(|kind| !is_running(kind));
         } else if read_defs && !issues.iter().any(is_running) {
-            issues.push(IssueKind::NotEnded);
+            let failure = ring.as_ref().and_then(|ring| read_u32(ring.bytes, control::FAILURE));
+            let is_full = failure.is_some_and(|failure| control::FULL.contains(&failure));
+            issues.push(if is_full { IssueKind::EndUnwritten } else { IssueKind::NotEnded });
         }
         issues.extend(
             definitions

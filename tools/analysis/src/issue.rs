@@ -101,6 +101,8 @@ pub enum IssueKind {
         "the process did not end in order: it was killed, crashed, called _exit or exec, or still runs"
     )]
     NotEnded,
+    #[error("how the process ended is not in the trace: the disk was full")]
+    EndUnwritten,
     #[error("the process still runs: all figures are as of {as_of}")]
     Running { as_of: String },
     #[error("thread {thread} was inside {function} when the record ends")]
@@ -163,6 +165,7 @@ impl IssueKind {
             Self::UnknownRecords { .. } => "unknown-records",
             Self::Dropped { .. } => "dropped-records",
             Self::NotEnded => "not-ended",
+            Self::EndUnwritten => "end-unwritten",
             Self::Running { .. } => "still-running",
             Self::InCall { .. } => "ended-in-call",
             Self::Unfinished { .. } => "unfinished-commands",
@@ -216,6 +219,7 @@ impl IssueKind {
                 | Self::DamagedRing { .. }
                 | Self::MissingBlocks { .. }
                 | Self::DamagedBlocks { .. }
+                | Self::EndUnwritten
                 | Self::Unreadable { .. }
         )
     }
@@ -290,6 +294,7 @@ impl IssueKind {
                 "they were moved inside the time between enqueue and completion; their durations were kept"
             }
             Self::NotEnded => "all that was complete by then is here",
+            Self::EndUnwritten => "free space, or record with --max-size",
             Self::Running { .. } => "`clscope top` follows it",
             Self::InCall { .. } => "if the process hung or crashed, look there first",
             Self::QueuedNotUsed { .. } => {

@@ -25,8 +25,13 @@ pub struct Integrity {
 impl Integrity {
     /// Of a run of so many processes, from all that was found wrong with its trace.
     pub fn judge(name: String, processes: usize, issues: &[Issue]) -> Self {
-        let is_early =
-            |i: &&Issue| matches!(i.kind, IssueKind::NotEnded | IssueKind::Running { .. });
+        let is_early = |i: &&Issue| {
+            let kind = &i.kind;
+            matches!(
+                kind,
+                IssueKind::NotEnded | IssueKind::EndUnwritten | IssueKind::Running { .. }
+            )
+        };
         let early = issues.iter().filter(is_early);
         let early = early.map(|i| i.subject.clone()).collect();
         let damage = issues.iter().filter(|i| is_damage(&i.kind)).map(Issue::to_string).collect();

@@ -80,7 +80,8 @@ impl Transfers {
 
     /// Bytes of all.
     pub fn bytes(&self) -> f64 {
-        self.sizes.iter().map(|(bytes, s)| *bytes as f64 * s.count as f64).sum()
+        // The sum of no floats is -0.0.
+        self.sizes.iter().fold(0.0, |sum, (bytes, s)| sum + *bytes as f64 * s.count as f64)
     }
 
     /// Device time of all, ns, if those without times took as long as others of their size; `None`

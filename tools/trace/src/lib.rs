@@ -98,7 +98,7 @@
 //! | offset | type | content | stored by |
 //! |---|---|---|---|
 //! | 132 | u32 | who writes: 0 the process, 1 the writer beside, 2 the process since the writer has gone | both |
-//! | 136 | u32 | error number while the writer cannot write, else 0 | writer |
+//! | 136 | u32 | error number while the writer cannot write, or once definitions could not be written, else 0 | writer; process without one |
 //! | 140 | u32 | chunks that may be used | writer |
 //! | 144 | u64 | bytes of the definitions file that hold definitions | process |
 //! | 152 | u64 | bytes of the definitions file that may be stored to | writer |

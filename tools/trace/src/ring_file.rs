@@ -30,8 +30,11 @@ pub mod control {
     pub const WRITER_BESIDE: u32 = 1;
     /// Value of [`WRITER`]: the process itself does, since the one beside has gone.
     pub const WRITER_GONE: u32 = 2;
-    /// u32 error number of the writer beside, while it cannot write; else 0.
+    /// u32 error number of the writer beside, while it cannot write, or of a process without one, once
+    /// its definitions could not be written; else 0.
     pub const FAILURE: usize = 136;
+    /// Values of [`FAILURE`]: the disk is full (ENOSPC), a quota is (EDQUOT).
+    pub const FULL: [u32; 2] = [28, 122];
     /// u32 chunks of regions that may be used (see [`CHUNK`](super::CHUNK)).
     pub const CHUNKS: usize = 140;
     /// u64 bytes of the definitions file that hold definitions; zeros lie behind.

@@ -37,7 +37,7 @@ settings! {
     MAX_SIZE: "BYTES, with K, M or G", "no limit",
         "Keeps the newest part of the trace below this size";
     QUIET: "0 | 1 | later", "0",
-        "1 keeps the recorder's own messages off stderr; they are in the trace all the same. later prints only what the trace cannot hold, and losses while they can still be stopped; clscope record sets it, and says the rest once the application has ended";
+        "1 keeps the recorder's own messages off stderr, if there is a trace, which holds them all the same. later prints only what the trace cannot hold, and losses while they can still be stopped; clscope record sets it, and says the rest once the application has ended";
     KERNELS: "NAMES, comma-separated, * and ? allowed", "all",
         "Records and times only launches of these kernels; other launches are passed on untouched";
     GROUPS: "NAMES, comma-separated, * and ? allowed", "all",

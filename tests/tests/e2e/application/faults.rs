@@ -105,6 +105,27 @@ fn counts_what_is_missing(line: &str) {
     );
 }
 
+/// The end of a process is a definition: where the disk took no more of these, nobody says that the
+/// process was killed.
+#[test]
+fn an_end_that_a_full_disk_did_not_take_is_no_kill() {
+    let stage = Stage::new(Runtime::Pocl);
+    let Some(disk) = Tmpfs::new(&stage.join("disk"), "size=3m") else { return };
+    for mode in [Mode::Preload, Mode::Record] {
+        let trace = disk.0.join("t.clscope");
+        let app = artifacts().fixture("made_often");
+        let run = match mode {
+            Mode::Record => stage.clscope(["record", "-o"]).arg(&trace).arg("--").arg(app),
+            _ => stage.app(mode, "t", "made_often").env("CLSCOPE_TRACE", &trace),
+        };
+        Runtime::Pocl.select(run).args(["kernel", "60000"]).run().success();
+        let issues = Recorded::read(&[&trace]).issues;
+        let is = |code| issues.iter().any(|issue| issue.kind.code() == code);
+        assert!(is("end-unwritten") && !is("not-ended"), "{mode:?}: {issues:#?}");
+        std::fs::remove_dir_all(&trace).unwrap();
+    }
+}
+
 /// Under `record` a warning comes once, however many processes have it: at the end, where it is not
 /// written over. What somebody can still act upon comes at once, and what the trace cannot hold.
 #[test]
@@ -358,6 +379,13 @@ fn a_directory_without_permission_is_said_and_does_not_stop_the_application() {
         let lines: Vec<_> = with.stderr.lines().collect();
         assert_eq!(lines.len(), 1, "said once: {lines:?}");
         assert!(lines[0].starts_with("clscope"), "{lines:?}");
+    }
+    // `record -q` is silent unless something fails.
+    let user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+    if root() {
+        let quiet = stage.clscope(["record", "-q", "-o", "t", "--"]).args(user);
+        let quiet = quiet.arg(copies.join("linked")).env("LD_LIBRARY_PATH", &copies).run();
+        assert_eq!(quiet.stderr.matches("recording is off").count(), 1, "{}", quiet.stderr);
     }
 }
 

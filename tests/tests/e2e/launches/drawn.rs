@@ -137,6 +137,27 @@ fn memory_is_kept_of_programs_that_seldom_wait() {
     }
 }
 
+/// Room for copies is there again when one launch's have been read, whatever other launches' copies
+/// wait for: what lacked room is captured by a later launch.
+#[test]
+fn room_for_copies_comes_back_launch_by_launch() {
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime.clone());
+        let run = drawn(&stage, "many_kernels 12 8388608 12 held", "1").run().success();
+        assert_eq!(run.stdout, "many_kernels right\n", "{runtime:?}");
+        let log = log(&stage);
+        // There may be no time for all of them.
+        let lacks =
+            |line: &&Value| line["missing"].as_str().is_some_and(|why| why.contains("fill"));
+        let (places, kernels) = (places(&log), 13);
+        let lacking = places.values().copied().filter(lacks).count();
+        assert_eq!((places.len(), lacking), (kernels, 0), "{runtime:?}: {log:#?}");
+        // More than there is room for at once.
+        let kept = places.values().filter(|line| line["captured"].is_string()).count();
+        assert!(kept > 4, "{runtime:?}: {log:#?}");
+    }
+}
+
 /// The recorder's copies are told one by one, and every view has them apart from the application's.
 #[test]
 fn copies_have_a_row_of_their_own() {

@@ -2,7 +2,7 @@
 //! readable names, different ones for different kernels; JSON documents keep the names of the
 //! trace.
 
-use clscope_tests::{Mode, Runtime, Stage};
+use clscope_tests::{Mode, Runtime, Stage, artifacts};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -186,5 +186,25 @@ fn dump_shows_readable_names_and_both_where_a_kernel_is_defined() {
         let defined = lines.iter().find(|l| l["definition"]["name"] == recorded).unwrap();
         let readable = (recorded != shown).then_some(shown);
         assert_eq!(defined["definition"]["readable"].as_str(), readable, "{defined}");
+    }
+}
+
+/// Where processes of several programs were recorded, the report names them, not the first alone.
+#[test]
+fn several_programs_are_named() {
+    let stage = Stage::new(Runtime::FakeLoader);
+    for name in ["first", "second", "third"] {
+        std::fs::copy(artifacts().fixture("linked"), stage.join(name)).unwrap();
+    }
+    for (script, named) in [
+        ("./first 3", "first 3: "),
+        ("./first 3; ./first 4", "first 3: "),
+        ("./first 3; ./second 3; ./first 4", "first and second: "),
+        ("./first 3; ./second 3; ./third 3", "first and 2 more: "),
+    ] {
+        let record = ["record", "-q", "-f", "-o", "t", "--", "sh", "-c", script];
+        Runtime::FakeLoader.select(stage.clscope(record)).run().success();
+        let report = stdout(&stage, &["report", "t"]);
+        assert!(report.starts_with(named), "{script}: {report}");
     }
 }

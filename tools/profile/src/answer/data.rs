@@ -32,7 +32,8 @@ pub struct Answer {
 /// What was run, and on what.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Run {
-    /// Program and arguments; of several processes those of the first.
+    /// Program and arguments; of several processes those of the first, of several programs their
+    /// names.
     pub command: String,
     pub processes: usize,
     /// The base of all shares: time recorded, without repetitions; of several processes that
