@@ -257,11 +257,11 @@ pub fn are_wanted(of: &Definitions) -> bool {
 /// Why no launch of a kernel could be counted that was to be: what the recorder said last, with the
 /// command that goes on trying where another launch may be captured.
 fn why_not_captured(trace: &Trace<'_>) -> BTreeMap<Of, String> {
-    let mut out = BTreeMap::new();
+    let mut out: BTreeMap<Of, (Option<(usize, usize)>, String)> = BTreeMap::new();
     let wanted = trace.processes.iter().map(|p| &p.definitions).filter(|d| are_wanted(d));
-    for d in wanted {
-        let last: HashMap<(u32, u32), &defs::Capture> =
-            d.captures.iter().map(|c| ((c.kernel, c.queue), c)).collect();
+    for (process, d) in wanted.enumerate() {
+        let last: HashMap<(u32, u32), (usize, &defs::Capture)> =
+            d.captures.iter().enumerate().map(|(at, c)| ((c.kernel, c.queue), (at, c))).collect();
         for (id, kernel) in &d.kernels {
             let name = &kernel.name;
             let remedy =
@@ -269,7 +269,8 @@ fn why_not_captured(trace: &Trace<'_>) -> BTreeMap<Of, String> {
             for queue in d.queues.values() {
                 // In a command buffer it has no queue.
                 let said = [queue.id, 0].iter().find_map(|queue| last.get(&(*id, *queue)));
-                let why = match said {
+                let when = said.map(|(at, _)| (process, *at));
+                let why = match said.map(|(_, capture)| capture) {
                     Some(c) if c.again => format!("{}; {remedy}", c.refused),
                     Some(c) if !c.refused.is_empty() => c.refused.clone(),
                     Some(c) if !c.folder.is_empty() => {
@@ -283,14 +284,14 @@ fn why_not_captured(trace: &Trace<'_>) -> BTreeMap<Of, String> {
                     Program::identify(d, *id),
                     d.device_name(queue.device).into_owned(),
                 );
-                // Of several kernels and queues what one was refused for says most.
-                if said.is_some() || !out.contains_key(&of) {
-                    out.insert(of, why);
+                // Of several kernels and queues what was said last says most.
+                if out.get(&of).is_none_or(|(before, _)| *before < when) {
+                    out.insert(of, (when, why));
                 }
             }
         }
     }
-    out
+    out.into_iter().map(|(of, (_, why))| (of, why)).collect()
 }
 
 /// The recorder says once for a kernel why it is not counted, at whichever geometry was launched
