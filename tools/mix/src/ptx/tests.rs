@@ -387,3 +387,42 @@ $again:
     // One word that nobody knows; 64 words; 256 of a group; anywhere, in two ways; a byte's bins.
     assert_eq!(reach, [4, 256, 1024, u64::MAX, u64::MAX, 1024]);
 }
+
+#[test]
+fn atomics_that_nobody_reads_count_words_once_and_others_each_lane() {
+    let tallies = |line: &str| {
+        let text = format!(
+            ".version 7.8\n.target sm_90\n.address_size 64\n.entry k()\n{{\n.reg .b32 %r<9>;\n{line}\nret;\n}}\n"
+        );
+        layout(&text).unwrap().functions[0].accesses[0].tallies
+    };
+    assert!(tallies("atom.shared.add.u32 %r1, [%r2], 1;"));
+    assert!(tallies("atom.shared.add.u32 _, [%r2], 1;"));
+    assert!(tallies("red.shared.add.u32 [%r2], 1;"));
+    for line in [
+        "atom.shared.add.u32 %r1, [%r2], %r3;",
+        "atom.shared.add.u32 %r1, [%r2], 2;",
+        "atom.shared.add.u32 %r1, [%r2], 1;\nadd.u32 %r4, %r1, 3;",
+        "atom.shared.add.u64 %rd1, [%r2], 1;",
+        "atom.shared.max.u32 %r1, [%r2], 1;",
+        "red.global.add.u32 [%rd2], 1;",
+    ] {
+        assert!(!tallies(line), "{line}");
+    }
+}
+
+#[test]
+fn instructions_that_the_device_lacks_are_several() {
+    let steps = |line: &str| {
+        let text = format!(
+            ".version 7.8\n.target sm_90\n.address_size 64\n.entry k()\n{{\n{line};\nret;\n}}\n"
+        );
+        read(&text).unwrap().blocks[0].instructions[0].steps
+    };
+    assert_eq!(steps("rsqrt.approx.f32 %f1, %f2"), 4);
+    assert_eq!(steps("rsqrt.approx.ftz.f32 %f1, %f2"), 1);
+    assert_eq!(steps("fma.rn.f32 %f1, %f2, %f3, %f4"), 1);
+    assert!(steps("div.rn.f64 %fd1, %fd2, %fd3") > steps("div.full.f32 %f1, %f2, %f3"));
+    assert!(steps("rem.u64 %rd1, %rd2, %rd3") > steps("rem.u32 %r1, %r2, %r3"));
+    assert_eq!(steps("mul.lo.s64 %rd1, %rd2, %rd3"), 4);
+}

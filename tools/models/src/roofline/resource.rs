@@ -146,9 +146,9 @@ impl Resource {
     pub const fn worst(self) -> Option<&'static str> {
         match self {
             Self::Atomics => Some("if all use one word"),
-            Self::ConstantMemory => Some("if each item reads another word"),
+            Self::ConstantMemory => Some("if each item reads another line"),
             Self::Barriers => Some("if each item keeps much across them"),
-            Self::PrivateMemory => Some("if each item indexes its array differently"),
+            Self::PrivateMemory => Some("if caches keep little of it"),
             Self::Cache | Self::LastCache => Some("if each access fetches a piece of its own"),
             _ => None,
         }

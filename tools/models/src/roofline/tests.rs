@@ -248,3 +248,89 @@ fn issuing_is_no_resource_beside_the_units() {
     assert!((time(Some(0.32)) - alone).abs() < 1e-6 && (time(Some(0.64)) - alone).abs() < 1e-6);
     assert!((time(Some(1.28)) - 130e3).abs() < 1.0, "{}", time(Some(1.28)));
 }
+
+/// A kernel of a million items on the device of the guide, of which each loads and stores so many
+/// words of an array of so many bytes, as warps that index it alike or apart.
+fn with_array(bytes: u64, words: u64, apart: bool) -> (Kernel, Device) {
+    let (_, mut device) = sgemm();
+    for (name, value) in [
+        (name::L1, 33e3),
+        (name::L2, 10e3),
+        (name::DRAM, 4.6e3),
+        (name::L2_BYTES, 67e6),
+        (name::STORE_LAST, 4.5e3),
+        (name::PRIVATE, 755.0),
+        (name::GATHER_NEAR, 870.0),
+        (name::GATHER_LAST, 160.0),
+        (name::GATHER_MEMORY, 40.0),
+        (name::SCATTER_LAST, 77.0),
+        (name::SCATTER_MEMORY, 16.0),
+    ] {
+        device.keep_parameter(name, Figure::exact(value, Evidence::Measured), "", "test");
+    }
+    let items = 1u64 << 20;
+    let of = |class| (class, items * words, 0, 4 * items * words);
+    let mut mix = mix(&[of(Class::LoadPrivate), of(Class::StorePrivate)]);
+    for tally in mix.classes.values_mut() {
+        tally.transactions = if apart { Some(tally.threads) } else { tally.warps };
+    }
+    let mut kernel =
+        Kernel { items: Some(items), local: Some(256), mix: Some(mix), ..Kernel::default() };
+    kernel.resources.private_bytes = Some(bytes);
+    (kernel, device)
+}
+
+#[test]
+fn private_arrays_take_longer_the_larger_they_are_and_the_more_their_indices_differ() {
+    let of = |bytes, apart| {
+        let (kernel, device) = with_array(bytes, 64, apart);
+        let bounds = bounds(&kernel, &device);
+        let found = bounds.by_resource(Resource::PrivateMemory).unwrap().clone();
+        assert!(found.ns.value <= found.likely, "{found:?}");
+        found.likely
+    };
+    let sizes = [32, 64, 128, 256, 512, 1024, 4096];
+    for apart in [false, true] {
+        let all = sizes.map(|bytes| of(bytes, apart));
+        assert!(all.windows(2).all(|two| two[0] <= two[1] * 1.0001), "{all:?}");
+    }
+    assert!(sizes.iter().all(|bytes| of(*bytes, true) > 4.0 * of(*bytes, false)));
+    // A word of each lane goes to the last cache: 134 MB stored at 4.5 TB/s, 64 of a lane.
+    assert!((of(32, false) / (4.0 * 64.0 * 1_048_576.0 / 4.5e3) - 1.0).abs() < 0.2);
+}
+
+#[test]
+fn arrays_that_registers_hold_are_moves() {
+    let (mut kernel, device) = with_array(0, 64, true);
+    let before = kernel.mix.as_ref().unwrap().total();
+    kernel.keep_arrays_in_registers();
+    let after = kernel.mix.as_ref().unwrap();
+    assert_eq!(after.classes.keys().copied().collect::<Vec<_>>(), [Class::Move]);
+    assert_eq!((after.total().threads, after.total().warps), (before.threads, before.warps));
+    assert_eq!(kernel.requested().unwrap().value, 0.0);
+    assert!(bounds(&kernel, &device).by_resource(Resource::PrivateMemory).is_none());
+    // Nothing is known of a runtime that does not say, and of arrays that lie in memory.
+    for bytes in [None, Some(64)] {
+        let (mut kernel, _) = with_array(64, 64, true);
+        kernel.resources.private_bytes = bytes;
+        let before = kernel.clone();
+        kernel.keep_arrays_in_registers();
+        assert_eq!(kernel, before);
+    }
+}
+
+#[test]
+fn registers_that_are_spilled_are_stored_and_loaded_once_at_least() {
+    let of = |bytes: u64| {
+        let (mut kernel, device) = with_array(bytes, 1, false);
+        let items = kernel.items.unwrap();
+        kernel.mix = Some(mix(&[(Class::SingleFma, 1000 * items, 2000 * items, 0)]));
+        kernel.spilled = Some(bytes);
+        let bounds = bounds(&kernel, &device);
+        let found = bounds.by_resource(Resource::PrivateMemory).unwrap().clone();
+        (found.ns.value, found.likely, found.most.unwrap().value)
+    };
+    let all = [16, 64, 256, 520].map(of);
+    assert!(all.iter().all(|(least, likely, most)| least < likely && likely < most), "{all:?}");
+    assert!(all.windows(2).all(|two| two[0].0 < two[1].0), "{all:?}");
+}
