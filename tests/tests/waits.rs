@@ -54,7 +54,12 @@ const PLACES: &[(&str, &str, usize, &str)] = &[
     ("features/call_sites.rs", "dl_iterate_phdr(", 1, "a lock that no constructor runs under"),
     ("features/call_sites.rs", ".lock()", 1, "the holder writes one definition"),
     ("features/capture/calls.rs", ".read)", 1, "on request, a read that does not block"),
-    ("features/capture/pool.rs", "waiting::ended(", 1, "on request, 100 ms, a queue of our own"),
+    (
+        "features/capture/pool.rs",
+        "waiting::ended(",
+        2,
+        "on request, 100 and 20 ms, a queue of our own",
+    ),
     ("features/capture/flight.rs", ".read)", 2, "an event of such a read is asked about"),
     ("features/capture/flight.rs", "threads::pause(", 1, "on request, at exit, its caller's time"),
     (

@@ -187,7 +187,7 @@ fn transfers_have_the_joules_that_they_draw() {
         for command in ["WriteBuffer", "ReadBuffer"] {
             let (small, large) = (of(command, 4 << 20), of(command, 32 << 20));
             // Copies of a processor that its caches hold in part, or not.
-            assert!(small > 0.0 && (3.0..25.0).contains(&(large / small)), "{small} {large} J");
+            assert!(small > 0.0 && (3.0..40.0).contains(&(large / small)), "{small} {large} J");
             assert!(large < BUSY * 0.2, "{large} J");
         }
         assert!(said.contains(" and 4 transfers: joules of "), "{said}");
