@@ -2,7 +2,7 @@
 //! measured ceilings, and at most where that depends on operands and addresses. Refuses to choose
 //! among them: the verdict does.
 
-use super::classes::{beside_flop, ceiling_of};
+use super::classes::{beside_flop, ceiling_of, with_idle_lanes};
 use super::takes::takes;
 use super::{Resource, ceiling};
 use crate::device::{Device, name};
@@ -101,18 +101,24 @@ fn arithmetic(
         Precision::Single => Class::SingleFma,
         Precision::Double => Class::DoubleFma,
     };
-    let all = mix.flop(precision);
-    if all == 0 {
+    if mix.flop(precision) == 0 {
         return Ok(None);
     }
-    let of_fma = mix.classes.get(&fused).map_or(0, |t| t.flop);
+    // Lanes that rest take their turn with their warp.
+    let of = |is_fused: bool| {
+        let own = mix.classes.iter().filter(|(class, tally)| {
+            class.precision() == Some(precision) && (**class == fused) == is_fused && tally.flop > 0
+        });
+        own.map(|(_, tally)| tally.flop as f64 * with_idle_lanes(tally, device)).sum::<f64>()
+    };
+    let (of_fma, rest) = (of(true), of(false));
+    let counted = |flop: f64| Figure::exact(flop, Evidence::Counted);
     let (rate, is_fused) = ceiling(device, precision)?;
     // Half the rate of fused operations, where single ones were not seen to be faster than that.
     let least = if is_fused { rate.times(0.5) } else { rate };
     let single = device.get(&name::rate(precision, "add")).map_or(least, |add| add.larger(least));
-    let time = Figure::counted(of_fma).over(rate);
-    let rest = Figure::counted(all - of_fma);
-    Ok(Some(if rest.value > 0.0 { time.plus(rest.over(single)) } else { time }))
+    let time = counted(of_fma).over(rate);
+    Ok(Some(if rest > 0.0 { time.plus(counted(rest).over(single)) } else { time }))
 }
 
 /// Time of giving compute units their groups, one after another, ns: groups / units times the

@@ -4,8 +4,8 @@
 
 use super::Resource;
 use crate::device::{Device, name};
-use crate::figure::Figure;
-use clscope_mix::{Class, Mix, Precision};
+use crate::figure::{Evidence, Figure};
+use clscope_mix::{Class, Mix, Precision, Tally};
 
 /// What of a class its ceiling is a rate of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,6 +87,13 @@ pub const fn ceiling_of(class: Class) -> Option<Ceiling> {
     Some(Ceiling { resource, best, worst, counted })
 }
 
+/// How many lanes of its warps a GPU's instruction takes, for each that does something.
+pub(super) fn with_idle_lanes(tally: &Tally, device: &Device) -> f64 {
+    let width = device.lanes.filter(|_| !device.is_cpu()).map(f64::from);
+    let lanes = tally.warps.zip(width).map(|(warps, width)| warps as f64 * width);
+    lanes.map_or(1.0, |lanes| (lanes / tally.threads.max(1) as f64).max(1.0))
+}
+
 /// What comparisons, minima and their kin of a type take beside its FLOP, ns.
 pub(super) fn beside_flop(mix: &Mix, device: &Device, precision: Precision) -> Option<Figure> {
     let of = |class: &Class| {
@@ -97,9 +104,10 @@ pub(super) fn beside_flop(mix: &Mix, device: &Device, precision: Precision) -> O
                 | (Precision::Double, Class::DoubleOther)
         )
     };
-    let count: u64 = mix.classes.iter().filter(|(c, _)| of(c)).map(|(_, t)| t.threads).sum();
+    let own = mix.classes.iter().filter(|(c, _)| of(c));
+    let count: f64 = own.map(|(_, t)| t.threads as f64 * with_idle_lanes(t, device)).sum();
     let rate = device.get(&name::rate(precision, "add")).ok()?;
-    (count > 0).then(|| Figure::counted(count).over(rate))
+    (count > 0.0).then(|| Figure::exact(count, Evidence::Counted).over(rate))
 }
 
 #[cfg(test)]

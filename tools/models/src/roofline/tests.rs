@@ -334,3 +334,17 @@ fn registers_that_are_spilled_are_stored_and_loaded_once_at_least() {
     assert!(all.iter().all(|(least, likely, most)| least < likely && likely < most), "{all:?}");
     assert!(all.windows(2).all(|two| two[0].0 < two[1].0), "{all:?}");
 }
+
+#[test]
+fn lanes_that_rest_take_the_turn_of_their_warp() {
+    let (mut kernel, device) = sgemm();
+    let of =
+        |kernel: &Kernel| bounds(kernel, &device).by_resource(Resource::Fp32).unwrap().ns.value;
+    let full = of(&kernel);
+    let tally = kernel.mix.as_mut().unwrap().classes.get_mut(&Class::SingleFma).unwrap();
+    tally.warps = Some(4 * tally.threads / 32);
+    assert!((of(&kernel) / full - 4.0).abs() < 1e-9);
+    let tally = kernel.mix.as_mut().unwrap().classes.get_mut(&Class::SingleFma).unwrap();
+    tally.warps = None;
+    assert!((of(&kernel) / full - 1.0).abs() < 1e-9);
+}
