@@ -429,18 +429,7 @@ mod tests {
 
     impl Lifetimes {
         fn make(&mut self, id: u32, kind: Kind) {
-            let object = Object {
-                kind,
-                references: 1,
-                function: "clCreate".to_owned(),
-                place: None,
-                bytes: None,
-                retains: Vec::new(),
-                mapped: 0,
-                map_place: None,
-                implied: false,
-                released: None,
-            };
+            let object = Object::new(kind, "clCreate");
             self.objects.insert(id, object);
         }
 
