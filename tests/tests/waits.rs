@@ -58,7 +58,7 @@ const PLACES: &[(&str, &str, usize, &str)] = &[
         "features/capture/pool.rs",
         "waiting::ended(",
         2,
-        "on request, 100 and 20 ms, a queue of our own",
+        "on request, 100 ms, and 20 ms once a launch that lacked it, a queue of our own",
     ),
     ("features/capture/flight.rs", ".read)", 2, "an event of such a read is asked about"),
     ("features/capture/flight.rs", "threads::pause(", 1, "on request, at exit, its caller's time"),

@@ -106,19 +106,22 @@ pub fn queue_ends(queue: usize) {
     }
 }
 
-/// Grows the pools of a context that would.
-pub(super) fn grow(context: usize) {
-    outside(context, Pool::would_grow, Pool::grow);
-}
-
-/// Waits for a moment until memory of a context's pools exists, where a launch lacked it.
+/// Waits for a moment until memory of a context's pool exists that a launch lacked: once for each such
+/// launch. The pool stays where it is.
 pub(super) fn await_memory(context: usize) {
-    outside(context, Pool::is_awaited, |pool| pool.await_memory(SLICE));
+    let is_it = |pool: &Pool| pool.context == context && pool.is_awaited();
+    if state(|s| s.pools.iter().any(is_it)) != Some(true) || is_free() != Some(true) {
+        return;
+    }
+    let awaited = state(|s| s.pools.iter_mut().find(|pool| is_it(pool)).map(Pool::awaited));
+    if let Some(awaited) = awaited.flatten() {
+        awaited.wait(SLICE);
+    }
 }
 
-/// Runs on a pool of a context that nothing is handed out of, outside of the state: it takes a while.
-fn outside(context: usize, is_meant: impl Fn(&Pool) -> bool, run: impl FnOnce(&mut Pool)) {
-    let is_it = |pool: &Pool| pool.context == context && is_meant(pool);
+/// Grows the pools of a context that would: outside of the state, since making memory takes a while.
+pub(super) fn grow(context: usize) {
+    let is_it = |pool: &Pool| pool.context == context && pool.would_grow();
     if state(|s| s.pools.iter().any(is_it)) != Some(true) || is_free() != Some(true) {
         return;
     }
@@ -127,7 +130,7 @@ fn outside(context: usize, is_meant: impl Fn(&Pool) -> bool, run: impl FnOnce(&m
         Some(s.pools.swap_remove(at))
     });
     let Some(mut pool) = taken.flatten() else { return };
-    run(&mut pool);
+    pool.grow();
     state(|s| {
         if let Some(at) = s.pools.iter().position(|other| other.is(pool.at())) {
             // Made meanwhile, by what the application has made.

@@ -84,6 +84,28 @@ pub struct Pool {
     ahead: Option<[u64; 2]>,
 }
 
+/// Memory whose first writing is waited for, by events that are retained.
+pub struct Awaited {
+    slot: usize,
+    events: [Option<usize>; 2],
+}
+
+impl Awaited {
+    /// Waits for each of them, for so long at most, and gives them back.
+    pub fn wait(self, patience: Duration) {
+        for event in self.events.into_iter().flatten() {
+            // SAFETY: an event of the recorder's that was retained, and is given back once.
+            unsafe {
+                let event = H::from_word(event);
+                waiting::ended(self.slot, event, patience);
+                if let Some(release) = api::clReleaseEvent.behind(self.slot) {
+                    release(event);
+                }
+            }
+        }
+    }
+}
+
 /// Why a pool has no room.
 pub enum Lacking {
     /// It can have it behind the next wait of the application's that leaves nothing to run.
@@ -337,17 +359,25 @@ impl Pool {
 
     /// Whether a launch lacked its memory because that was being written for the first time.
     pub fn is_awaited(&self) -> bool {
-        [&self.buffer, &self.shared].iter().any(|of| of.touched != 0 && of.wanted > 0)
+        [&self.buffer, &self.shared]
+            .iter()
+            .any(|of| of.touched != 0 && of.wanted > 0 && of.wanted <= of.bytes as u64)
     }
 
-    /// Waits until that has ended, for a bounded time.
-    pub fn await_memory(&self, patience: Duration) {
-        for event in [self.buffer.touched, self.shared.touched] {
-            if event != 0 {
-                // SAFETY: the recorder's live event.
-                unsafe { waiting::ended(self.slot, H::from_word(event), patience) };
+    /// The end of that; what launches lacked counts as waited for.
+    pub fn awaited(&mut self) -> Awaited {
+        let retain = api::clRetainEvent.behind(self.slot);
+        let events = [&mut self.buffer, &mut self.shared].map(|of| {
+            // What is wanted beyond its memory is for the next growth.
+            if of.wanted <= of.bytes as u64 {
+                of.wanted = 0;
             }
-        }
+            let retain = retain.filter(|_| of.touched != 0)?;
+            // SAFETY: the recorder's live event.
+            let held = unsafe { retain(H::from_word(of.touched)) };
+            (held == 0).then_some(of.touched)
+        });
+        Awaited { slot: self.slot, events }
     }
 
     /// Grows to what was asked for, as far as that may be taken.

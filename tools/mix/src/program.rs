@@ -402,7 +402,8 @@ impl Program {
         let own = self.functions.iter().filter(|f| !f.kernel || f.name == kernel);
         let blocks = own.flat_map(|f| self.blocks.get(f.blocks.clone()).unwrap_or_default());
         let mut all = blocks.flat_map(|block| &block.instructions);
-        all.any(|of| of.class.memory() == Some(Space::Private))
+        // Addresses that are handed to functions may be of such arrays.
+        all.any(|of| matches!(of.class.memory(), Some(Space::Private | Space::Generic)))
     }
 
     /// Work-items that entered a kernel, by its first block. Compilers write an entry point that
