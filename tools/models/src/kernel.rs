@@ -155,13 +155,8 @@ impl Kernel {
             let own: Vec<Class> = mix.classes.keys().copied().filter(|c| is_private(*c)).collect();
             for class in own {
                 let Some(was) = mix.classes.remove(&class) else { continue };
-                let moves = mix
-                    .classes
-                    .entry(Class::Move)
-                    .or_insert_with(|| Tally { warps: was.warps.map(|_| 0), ..Tally::default() });
-                moves.threads = moves.threads.saturating_add(was.threads);
-                moves.predicated = moves.predicated.saturating_add(was.predicated);
-                moves.warps = moves.warps.zip(was.warps).map(|(a, b)| a.saturating_add(b));
+                let moves = Tally { flop: 0, bytes: 0, transactions: None, ..was };
+                mix.classes.entry(Class::Move).or_default().add(&moves);
             }
         }
         let all = self.blocks.iter_mut().flat_map(|(block, _)| &mut block.instructions);
@@ -311,6 +306,13 @@ impl Kernel {
         self.beside_local_memory(device).map(|(_, left)| left)
     }
 
+    /// Bytes of a compute unit's nearest cache: beside local memory, where the two share one, else all.
+    pub(crate) fn nearest_cache(&self, device: &Device) -> Option<f64> {
+        let units = f64::from(device.compute_units.max(1));
+        let whole = || device.get(name::L1_BYTES).ok().map(|all| all.value / units);
+        self.first_cache(device).or_else(whole)
+    }
+
     /// Bytes of the private arrays of all items that are on the device at once; `None` where they are
     /// not known.
     pub fn private_set(&self, device: &Device) -> Option<f64> {
@@ -324,13 +326,11 @@ impl Kernel {
     }
 
     /// Share of what resident items touch, of so many bytes of a launch, that the nearest cache
-    /// holds until it is wanted again. A cache that drops what was used least recently holds
-    /// nothing of what is gone through in turn as soon as that is twice its size.
+    /// holds until it is wanted again.
     pub(crate) fn held(&self, device: &Device, touched: f64) -> f64 {
         let known = self.beside_local_memory(device).zip(self.items.filter(|n| *n > 0));
         known.map_or(1.0, |((resident, left), items)| {
-            let touched = resident * touched / items as f64;
-            (2.0 * left / touched.max(1.0) - 1.0).clamp(0.0, 1.0)
+            held_in(left, resident * touched / items as f64)
         })
     }
 
@@ -377,6 +377,12 @@ impl Kernel {
         out.sort_by(|a, b| b.1.total_cmp(&a.1));
         out
     }
+}
+
+/// Share of a set that a cache with so much room holds until it is gone through again: one that drops
+/// what was used least recently holds nothing of what is twice its size.
+pub(crate) fn held_in(room: f64, set: f64) -> f64 {
+    (2.0 * room / set.max(1.0) - 1.0).clamp(0.0, 1.0)
 }
 
 /// Bytes that an item asks for, up to which it is taken to read each once.

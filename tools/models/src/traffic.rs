@@ -274,9 +274,7 @@ impl Kernel {
     /// soon they were touched again.
     fn past_nearest(&self, device: &Device, part: f64) -> Option<f64> {
         let reuse = self.mix.as_ref()?.reuse.as_ref()?;
-        let units = f64::from(device.compute_units.max(1));
-        let whole = || device.get(name::L1_BYTES).ok().map(|all| all.value / units);
-        let near = self.first_cache(device).or_else(whole)?;
+        let near = self.nearest_cache(device)?;
         reuse.near.missed(part * near / SECTOR as f64)
     }
 

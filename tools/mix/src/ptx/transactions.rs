@@ -151,10 +151,15 @@ fn add_up(out: &mut String, p: &str, sum: &str, direct: bool) {
     }
 }
 
-/// Leaves in `n` how many lanes have `p`, and in `p` whether the lane is the warp's lowest.
-fn at_once(out: &mut String, p: &str) {
+/// Adds the lanes that have `p`: each to a register of its own, or all of them at an address in brackets.
+fn add_lanes(out: &mut String, p: &str, sum: &str, direct: bool) {
+    if !direct {
+        put!(out, "@%{p}p add.u32 {sum}, {sum}, 1;");
+        return;
+    }
     put!(out, "vote.sync.ballot.b32 %{p}n, %{p}p, %{p}g;\npopc.b32 %{p}n, %{p}n;");
     put!(out, "and.b32 %{p}m, %{p}g, %{p}l;\nsetp.eq.u32 %{p}p, %{p}m, 0;");
+    add_up(out, p, sum, direct);
 }
 
 impl Counting<'_> {
@@ -167,24 +172,18 @@ impl Counting<'_> {
     pub fn count(&self, p: &str, sum: &str, direct: bool, again: Option<&Again>) -> String {
         let mut out = String::from("\n");
         self.address(&mut out, p);
-        put!(out, "activemask.b32 %{p}g;");
         if self.class.memory() == Some(Space::Local) {
             self.passes(&mut out, p);
-        } else {
-            self.sectors(&mut out, p, direct, again);
-        }
-        // Each lane that stands for a sector adds itself to a register of its own.
-        if self.class.memory() != Some(Space::Local) && !direct {
-            put!(out, "@%{p}p add.u32 {sum}, {sum}, 1;");
-        } else {
             add_up(&mut out, p, sum, direct);
+        } else {
+            self.sectors(&mut out, p, again);
+            add_lanes(&mut out, p, sum, direct);
         }
         if let Some(passes) =
             again.and_then(|a| a.passes.as_deref()).filter(|_| self.class == Class::LoadGlobal)
         {
             // Loads pass through the banks of the nearest cache as through those of local memory.
             self.address(&mut out, p);
-            put!(out, "activemask.b32 %{p}g;");
             self.passes(&mut out, p);
             add_up(&mut out, p, passes, direct);
         }
@@ -195,20 +194,14 @@ impl Counting<'_> {
         });
         if let Some(lines) = lines {
             self.address(&mut out, p);
-            put!(out, "activemask.b32 %{p}g;\nshr.u64 %{p}k, %{p}k, {};", LINE.ilog2());
+            put!(out, "shr.u64 %{p}k, %{p}k, {};", LINE.ilog2());
             self.lowest_of_equals(&mut out, p);
-            match direct {
-                true => {
-                    at_once(&mut out, p);
-                    add_up(&mut out, p, lines, direct);
-                }
-                false => put!(out, "@%{p}p add.u32 {lines}, {lines}, 1;"),
-            }
+            add_lanes(&mut out, p, lines, direct);
         }
         out
     }
 
-    /// Leaves the address in `k`.
+    /// Leaves the address in `k`, and in `g` the lanes that come together.
     fn address(&self, out: &mut String, p: &str) {
         let Address { register, wide, offset } = self.address;
         if wide {
@@ -216,11 +209,11 @@ impl Counting<'_> {
         } else {
             put!(out, "cvt.u64.u32 %{p}k, {register};\nadd.s64 %{p}k, %{p}k, {offset};");
         }
+        put!(out, "activemask.b32 %{p}g;");
     }
 
-    /// Leaves in `p` whether the lane stands for a piece of memory, a line, or a word; for all at once, how many there
-    /// are in `n`, and whether the lane is the warp's lowest.
-    fn sectors(&self, out: &mut String, p: &str, direct: bool, again: Option<&Again>) {
+    /// Leaves in `p` whether the lane stands for a piece of memory, a line, or a word.
+    fn sectors(&self, out: &mut String, p: &str, again: Option<&Again>) {
         let unit = match self.class.memory() {
             Some(Space::Global) => SECTOR,
             Some(Space::Constant) => LINE,
@@ -230,9 +223,6 @@ impl Counting<'_> {
         self.lowest_of_equals(out, p);
         if let Some(again) = again.filter(|_| unit == SECTOR) {
             *out += &reuse::touch(p, again.first, self.class == Class::LoadGlobal);
-        }
-        if direct {
-            at_once(out, p);
         }
     }
 

@@ -19,7 +19,7 @@ use super::classes::{Counted, ceiling_of};
 use super::{Ceiling, Resource};
 use crate::device::{Device, name};
 use crate::figure::{Evidence, Figure, Missing};
-use crate::kernel::{KEPT, Kernel};
+use crate::kernel::{KEPT, Kernel, held_in};
 use crate::traffic::{LAST, MEMORY, Moved, missed};
 use clscope_mix::{Class, SECTOR, Tally};
 
@@ -374,12 +374,10 @@ impl Of<'_> {
             }
             false => Moved { gathered: single, ..Moved::dense(dense + single) },
         };
-        // The nearest cache keeps none of a set of twice its size, as of buffers.
         let set = self.kernel.private_set(device);
-        let own =
-            self.kernel.first_cache(device).map(|left| left * f64::from(device.compute_units));
-        let own = own.or(rate(name::L1_BYTES)).unwrap_or(0.0);
-        let past = |set: f64| (2.0 - 2.0 * own / set).clamp(0.0, 1.0);
+        let units = f64::from(device.compute_units.max(1));
+        let own = self.kernel.nearest_cache(device).map_or(0.0, |each| each * units);
+        let past = |set: f64| 1.0 - held_in(own, set);
         let past_near = if stores { 1.0 } else { set.map_or(0.0, past) };
         let past_last = set.map_or(0.0, |set| missed(set, device));
         let lines = rate(name::GATHER_NEAR).map_or(0.0, |pieces| words / pieces);

@@ -117,8 +117,8 @@ pub struct OfClass {
     pub bytes: u64,
     /// Of the instructions, those under a predicate: counted as executed.
     pub predicated: u64,
-    /// Of global memory the pieces of 32 bytes that warps touched, of constant and private memory the
-    /// words, of local memory the passes through its banks; null where they were not counted, and for classes that access neither.
+    /// Of global memory the pieces of 32 bytes that warps touched, of constant memory the lines of
+    /// 128 bytes, of private memory the words, of local memory the passes through its banks; null where they were not counted, and for classes that access neither.
     pub transactions: Option<u64>,
 }
 

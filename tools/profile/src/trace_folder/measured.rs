@@ -226,8 +226,8 @@ pub struct Class {
     pub bytes: u64,
     /// Of the instructions, those under a predicate.
     pub predicated: u64,
-    /// Of global memory the pieces of 32 bytes that warps touched, of constant and private memory the
-    /// words, of local memory the passes through its banks; null where they were not counted.
+    /// Of global memory the pieces of 32 bytes that warps touched, of constant memory the lines of
+    /// 128 bytes, of private memory the words, of local memory the passes through its banks; null where they were not counted.
     pub transactions: Option<u64>,
 }
 
