@@ -3,11 +3,13 @@
 
 use super::super::beside::{Command, Sizes};
 use super::calls::{Calls, Origin};
+use super::description::{Description, Of};
 use super::flight::{Asked, Flight, Part};
 use super::info::{self, Bits, bits};
 use super::memories::{self, Memory, Reach, set};
 use super::pool::{Lacking, SMALL, rounded};
 use super::program::Program;
+use super::sample::Draw;
 use super::{Refusal, state};
 use crate::abi::constants as cl;
 use crate::abi::entry::H;
@@ -107,6 +109,14 @@ impl Gathered {
         };
         (of(false), of(true))
     }
+
+    /// Bytes of the files, with what the launch leaves or without.
+    fn bytes_of_files(&self, is_checked: bool) -> u64 {
+        self.reach.memories.iter().fold(self.program.bytes(), |sum, memory| {
+            let times = if memory.read_only() || !is_checked { 1 } else { 2 };
+            sum.saturating_add(memory.bytes.saturating_mul(times))
+        })
+    }
 }
 
 /// What a capture of a launch would take, in bytes.
@@ -204,7 +214,10 @@ pub unsafe fn begun(
         flight.draw = Some(*draw);
     }
     state(|s| s.samples.as_mut().map(|all| all.pends(flight.draw, flight.pending, true)));
-    let copied = write(of, &gathered, &mut flight).and_then(|()| {
+    let bytes = gathered.bytes_of_files(flight.unchecked.is_none());
+    let is_drawn = flight.draw.is_some();
+    let copied = described(of, &gathered, launch, (bytes, is_drawn)).and_then(|files| {
+        (flight.files, flight.reserved) = (Some(files), bytes);
         // SAFETY: the caller's promise.
         unsafe { copy(of, &gathered, &mut flight) }
     });
@@ -212,7 +225,7 @@ pub unsafe fn begun(
         Ok((behind, waits)) => Ok(Begun { flight, behind, waits }),
         Err(why) => {
             let asked = std::mem::replace(&mut flight.asked, Asked::Nobody);
-            flight.capture = None;
+            flight.files = None;
             // Copies that were enqueued keep their place until they have ended.
             super::look::abandon(flight);
             Err((asked, why.into()))
@@ -220,16 +233,30 @@ pub unsafe fn begun(
     }
 }
 
-/// Writes what is known of the launch before it runs.
-fn write(of: &Coming<'_>, gathered: &Gathered, flight: &mut Flight) -> Result<(), String> {
+/// Describes a launch of which nothing is copied, for a reason. The name of its folder.
+///
+/// # Safety
+/// The application launches the kernel, so that what its arguments name is live.
+pub unsafe fn left(of: &Coming<'_>, launch: u64, draw: &Draw, why: &str) -> Option<String> {
+    state(|s| s.samples.as_ref().map(|all| all.lacks(draw))).flatten().filter(|lacks| *lacks)?;
+    // SAFETY: the caller's promise.
+    let gathered = unsafe { Gathered::new(of) }.ok()?;
+    let bytes = gathered.program.bytes();
+    let files = described(of, &gathered, launch, (bytes, true)).ok()?;
+    state(|s| s.bytes = s.bytes.saturating_sub(bytes));
+    super::look::left(draw, files, Of(of.kernel, launch, None), why)
+}
+
+/// Writes what is known of a launch before it runs. `bytes`: of all files that it will have, and
+/// whether it was drawn.
+fn described(
+    of: &Coming<'_>,
+    gathered: &Gathered,
+    launch: u64,
+    (bytes, is_drawn): (u64, bool),
+) -> Result<Description, String> {
     let Gathered { reach, program, device, properties, .. } = gathered;
-    let bytes = reach.memories.iter().fold(program.bytes(), |sum, memory| {
-        let times = if memory.read_only() || flight.unchecked.is_some() { 1 } else { 2 };
-        sum.saturating_add(memory.bytes.saturating_mul(times))
-    });
-    let is_drawn = matches!(flight.asked, Asked::Draw(_));
     let mut capture = room(bytes, is_drawn)?;
-    flight.reserved = bytes;
     let mut files = Vec::new();
     for form in &program.forms {
         capture.write(&form.file, &form.bytes)?;
@@ -258,14 +285,14 @@ fn write(of: &Coming<'_>, gathered: &Gathered, flight: &mut Flight) -> Result<()
         memories::merge(&mut told, memory.about.clone());
         told
     };
-    flight.about = reach.memories.iter().enumerate().map(about).collect();
+    let memories = reach.memories.iter().enumerate().map(about).collect();
     let (platform, device) = info::device(of.slot, *device);
     let given = |of: &[u64]| if of.is_empty() { Value::Null } else { json!(of) };
-    flight.document = json!({
+    let document = json!({
         "schema": CAPTURE_SCHEMA,
         "clscope": env!("CARGO_PKG_VERSION"),
         "kernel": &**of.kernel,
-        "launch": flight.def.launch,
+        "launch": launch,
         "process": process(),
         "environment": environment(),
         "platform": platform,
@@ -283,8 +310,7 @@ fn write(of: &Coming<'_>, gathered: &Gathered, flight: &mut Flight) -> Result<()
         "queue": { "properties": bits(Bits::Queue, properties & !of.added) },
         "arguments": reach.arguments,
     });
-    flight.capture = Some(capture);
-    Ok(())
+    Ok(Description { capture, document, memories })
 }
 
 /// Enqueues the copies ahead of the launch.

@@ -3,6 +3,7 @@
 //! and only for reads of the recorder's own memory. Refuses to say when it is looked after.
 
 use super::calls::{Calls, Fate, Own};
+use super::description::{Description, MEMORY};
 use super::memories::set;
 use super::pool::Region;
 use super::requests::Wanted;
@@ -12,9 +13,8 @@ use crate::abi::error::ErrorCode;
 use crate::os::locks::lock::clock;
 use crate::os::threads;
 use crate::recording;
-use crate::recording::files::captures::{Capture, Written};
+use crate::recording::files::captures::Written;
 use clscope_trace::defs::{self, DeviceCopy};
-use serde_json::Value;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -72,10 +72,8 @@ pub struct Flight {
     piece: Vec<u8>,
     pub kernel: Arc<str>,
     pub def: defs::Capture,
-    pub document: Value,
-    /// What `launch.json` says of each memory.
-    pub about: Vec<Value>,
-    pub capture: Option<Capture>,
+    /// Its folder, and what its `launch.json` will say.
+    pub files: Option<Description>,
     pub asked: Asked,
     /// Why what it left is not checked.
     pub unchecked: Option<&'static str>,
@@ -127,9 +125,7 @@ impl Flight {
             piece: Vec::new(),
             kernel,
             def,
-            document: Value::Null,
-            about: Vec::new(),
-            capture: None,
+            files: None,
             asked,
             unchecked: None,
             reserved: 0,
@@ -203,8 +199,8 @@ impl Flight {
                     continue;
                 }
                 let name = name_of(part);
-                let capture = self.capture.as_mut().ok_or("there is no folder")?;
-                let file = capture.file(&name)?;
+                let files = self.files.as_mut().ok_or("there is no folder")?;
+                let file = files.capture.file(&name)?;
                 self.writing = Some(Writing { file, done: 0, read: 0, bytes: 0 });
             }
             if !self.write(until)? {
@@ -268,9 +264,9 @@ impl Flight {
         }
         let Some(writing) = self.writing.take() else { return Ok(true) };
         let (name, index, is_after) = (name_of(part), part.memory, part.is_after);
-        let capture = self.capture.as_mut().ok_or("there is no folder")?;
-        let hash = capture.end(writing.file);
-        if let Some(about) = self.about.get_mut(index) {
+        let files = self.files.as_mut().ok_or("there is no folder")?;
+        let hash = files.capture.end(writing.file);
+        if let Some(about) = files.memories.get_mut(index) {
             let (file, sum) =
                 if is_after { ("after", "hash_after") } else { ("before", "hash_before") };
             set(about, file, name);
@@ -283,7 +279,7 @@ impl Flight {
     /// Leaves its files as they are, and open: closing them is a system call, which a sandbox may
     /// forbid. `clscope record` takes them away at the end.
     pub fn leave(&mut self) {
-        std::mem::forget(self.capture.take());
+        std::mem::forget(self.files.take());
         if let Some(Writing { file, .. }) = self.writing.take_if(|writing| writing.read == 0) {
             std::mem::forget(file);
         }
@@ -308,5 +304,5 @@ impl Flight {
 
 /// The name of a part's file.
 fn name_of(part: &Part) -> String {
-    format!("memory-{}.{}", part.memory, if part.is_after { "after" } else { "before" })
+    format!("{MEMORY}{}.{}", part.memory, if part.is_after { "after" } else { "before" })
 }

@@ -3,15 +3,16 @@
 //! wait for anything but reads of the recorder's own memory, and for those not long.
 #![forbid(unsafe_code)]
 
+use super::description::{Description, Of};
 use super::flight::{Asked, Far, Flight};
 use super::log;
 use super::memories::set;
-use super::{FLYING, state};
+use super::sample::Draw;
+use super::{FLYING, State, state};
 use crate::os::locks::lock::clock;
 use crate::recording;
 use crate::recording::files::captures::Whole;
-use clscope_trace::directory::CAPTURE_FILE;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -19,7 +20,7 @@ use std::time::{Duration, Instant};
 /// ended.
 pub fn abandon(mut flight: Box<Flight>) {
     flight.parts.clear();
-    flight.capture = None;
+    flight.files = None;
     state(|s| s.bytes = s.bytes.saturating_sub(std::mem::take(&mut flight.reserved)));
     keep(flight);
 }
@@ -132,7 +133,7 @@ fn looked_after(
             refused(&mut flight, &why);
             if !flight.copies.is_empty() && !is_last {
                 flight.parts.clear();
-                flight.capture = None;
+                flight.files = None;
                 return Some(flight);
             }
             given_back(flight);
@@ -187,34 +188,15 @@ fn whole(mut flight: Box<Flight>, stamps: Option<(u64, u64)>) {
 
 /// Writes `launch.json`, and gives the folder the name of a whole one.
 fn named(flight: &mut Flight, stamps: Option<(u64, u64)>) -> Result<Whole, String> {
-    let mut capture = flight.capture.take().ok_or("there is no folder")?;
-    let mut unchecked = false;
-    for about in &mut flight.about {
-        let read_only = |flag: &Value| flag.as_str() == Some("CL_MEM_READ_ONLY");
-        let flags = about.get("flags").and_then(Value::as_array);
-        if flags.is_some_and(|flags| flags.iter().any(read_only))
-            || about.get("after").is_some_and(Value::is_string)
-        {
-            continue;
-        }
-        unchecked = true;
-        set(about, "after_missing", flight.unchecked.unwrap_or("it was not copied"));
-    }
-    let document = &mut flight.document;
-    set(document, "checked", !unchecked);
-    set(document, "memories", std::mem::take(&mut flight.about));
+    let mut files = flight.files.take().ok_or("there is no folder")?;
     let duration = stamps.map(|(start, end)| end.saturating_sub(start));
-    set(document, "duration_ns", duration);
+    set(&mut files.document, "duration_ns", duration);
     let missing = duration.is_none().then_some(
         "the runtime gives no times of the launch: its queue does not profile (--device-timing off, \
          or a launch that was left out of the sample)",
     );
-    set(document, "duration_missing", missing);
-    set(document, "command", flight.def.command);
-    let mut text = serde_json::to_vec_pretty(&document).map_err(|error| error.to_string())?;
-    text.push(b'\n');
-    capture.write(CAPTURE_FILE, &text)?;
-    capture.whole(&flight.kernel, flight.def.launch)
+    set(&mut files.document, "duration_missing", missing);
+    files.whole(Of(&flight.kernel, flight.def.launch, flight.def.command), flight.unchecked)
 }
 
 /// Why the place of a capture of the beginning is empty.
@@ -249,13 +231,25 @@ fn captured(flight: &mut Flight, whole: &Whole) {
     recording::define(&flight.def.clone().into());
 }
 
+/// What is left of a launch that was drawn and is not captured: what is known of it without what its
+/// memory held, where its class has nothing yet. The name of its folder.
+pub fn left(draw: &Draw, files: Description, of: Of<'_>, why: &str) -> Option<String> {
+    let is_wanted = |s: &mut State| Some(s.samples.as_mut()?.describes(draw));
+    state(is_wanted).flatten().filter(|wanted| *wanted)?;
+    let whole = files.alone(of, why).ok()?;
+    state(|s| s.bytes = s.bytes.saturating_add(whole.bytes));
+    Some(whole.folder)
+}
+
 /// A flight comes to nothing: who asked for it, and the trace, are told.
 fn refused(flight: &mut Flight, why: &str) {
-    flight.capture = None;
+    let of = Of(&flight.kernel, flight.def.launch, flight.def.command);
+    let left = |files| left(&flight.draw?, files, of, why);
+    let folder = flight.files.take().and_then(left).unwrap_or_default();
     let asked = std::mem::replace(&mut flight.asked, Asked::Nobody);
     let reserved = std::mem::take(&mut flight.reserved);
     state(|s| s.bytes = s.bytes.saturating_sub(reserved));
     let mut def = flight.def.clone();
-    (def.refused, def.took) = (why.to_owned(), flight.took);
+    (def.refused, def.folder, def.took) = (why.to_owned(), folder, flight.took);
     super::refuse(def, &flight.kernel, asked);
 }

@@ -13,6 +13,7 @@
 
 mod begin;
 mod calls;
+mod description;
 mod flight;
 mod info;
 pub mod lifetimes;
@@ -266,8 +267,14 @@ unsafe fn launch(of: &Coming<'_>) -> Option<Launch> {
     if !is_asked {
         return Some(out);
     }
+    let draw = seen.and_then(|seen| seen.draw);
     // SAFETY: the caller's promise.
     unsafe { due(of, (number, free), asked, &mut out) };
+    if let (Some(Due::Refused(def, _)), Some(draw), Some(true)) = (&mut out.due, draw, free) {
+        // SAFETY: as above.
+        let folder = unsafe { begin::left(of, number, &draw, &def.refused) };
+        def.folder = folder.unwrap_or_default();
+    }
     let took = recording::now().wrapping_sub(begun);
     if let Some(Due::Flight(flight, _)) = &mut out.due {
         flight.took = took;

@@ -7,7 +7,7 @@ use crate::os::undisturbed::undisturbed;
 use crate::recording;
 use crate::recording::files::reopened_file::Folder;
 use clscope_trace::Checksum;
-use clscope_trace::directory::{CAPTURES, PART, capture_folder};
+use clscope_trace::directory::{CAPTURES, DESCRIBED, PART, capture_folder};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
@@ -97,14 +97,32 @@ impl Capture {
         Ok(())
     }
 
-    /// Gives it the name that says that it is whole.
+    /// Takes the other files away.
+    pub fn keep(&mut self, is_kept: impl Fn(&str) -> bool) {
+        let Some(folder) = &self.folder else { return };
+        self.files.retain(|name| {
+            let is_kept = is_kept(name);
+            if !is_kept {
+                undisturbed(|| folder.remove(name));
+            }
+            is_kept
+        });
+    }
+
+    /// Gives it the name that says that it is whole, or that it describes a launch alone.
     ///
     /// # Errors
     /// The system's; then it is removed.
-    pub fn whole(mut self, kernel: &str, launch: u64) -> Result<Whole, String> {
+    pub fn whole(
+        mut self,
+        kernel: &str,
+        launch: u64,
+        is_described: bool,
+    ) -> Result<Whole, String> {
+        let ending = if is_described { DESCRIBED } else { "" };
         let Some(captures) = &self.captures else { return Err("it has no folder".to_owned()) };
         for turn in 0..MOST_OF_A_NAME {
-            let folder = capture_folder(kernel, launch, turn);
+            let folder = capture_folder(kernel, launch, turn) + ending;
             match undisturbed(|| captures.rename(&self.part, &folder)) {
                 Ok(()) => {
                     self.close();

@@ -4,7 +4,7 @@
 //! A capture is a folder `TRACE/captures/KERNEL.N`, where `N` counts launches of the kernel's name
 //! from one. It is written under a name that ends in `.part` and renamed when it is whole. Beside
 //! `launch.json` it holds the program's files and the bytes of each memory before and after the
-//! launch. All numbers are JSON integers; what is unknown is null; enumerations have their names of
+//! launch; a folder whose name ends in `.described` has none of these. All numbers are JSON integers; what is unknown is null; enumerations have their names of
 //! the specification.
 
 use clscope_opencl::ACCESS_FLAGS;
@@ -195,8 +195,12 @@ pub struct Memory {
     pub bytes: u64,
     /// `cl_mem_flags` by their names.
     pub flags: Vec<String>,
-    /// File with its bytes before the launch.
-    pub before: String,
+    /// File with its bytes before the launch; null: they were not kept, and the launch is only
+    /// described.
+    pub before: Option<String>,
+    /// Why they were not.
+    #[serde(default)]
+    pub before_missing: Option<String>,
     /// File with its bytes after the launch; null: it could not be written, and equals `before`, or
     /// there is a reason in `after_missing`.
     pub after: Option<String>,
@@ -209,7 +213,8 @@ pub struct Memory {
     pub part: Option<Part>,
     /// Checksum of the bytes before ([`checksum`](fn@clscope_trace::checksum)) as 16 hexadecimal
     /// digits; before schema 2 their [`hash`](fn@clscope_trace::hash).
-    pub hash_before: String,
+    #[serde(default)]
+    pub hash_before: Option<String>,
     /// The same of the bytes after.
     #[serde(default)]
     pub hash_after: Option<String>,
@@ -367,6 +372,12 @@ impl Launch {
     /// The memory with an id.
     pub fn memory(&self, id: u32) -> Option<&Memory> {
         self.memories.iter().find(|memory| memory.id == id)
+    }
+
+    /// Why it is not known what a memory held, of a launch that is only described.
+    pub fn lacks(&self) -> Option<&str> {
+        let without = self.memories.iter().find(|memory| memory.before.is_none())?;
+        Some(without.before_missing.as_deref().unwrap_or("what its memory held was not kept"))
     }
 
     /// The arguments that a memory was given as.

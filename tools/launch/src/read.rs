@@ -38,6 +38,11 @@ pub enum CaptureError {
         "the capture {path} is not whole: recording ended while it was written; record the application again"
     )]
     Part { path: String },
+    /// It says nothing of what memory held.
+    #[error(
+        "{path} describes a launch without what its memory held ({why}), so that it cannot run; `clscope record --capture KERNEL -- APP` keeps that"
+    )]
+    Described { path: String, why: String },
     /// There are several to choose from.
     #[error("{path} has {count} captures; name one of them: {names}")]
     Several { path: String, count: usize, names: String },
@@ -110,6 +115,21 @@ impl Capture {
     /// # Errors
     /// [`CaptureError`]; of several captures in a trace, their names.
     pub fn open(path: &Path) -> Result<Self, CaptureError> {
+        let out = Self::described(path)?;
+        match out.launch.lacks() {
+            None => Ok(out),
+            Some(why) => {
+                let path = out.folder.display().to_string();
+                Err(CaptureError::Described { path, why: why.to_owned() })
+            }
+        }
+    }
+
+    /// The same, also of a launch that is described without what its memory held.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn described(path: &Path) -> Result<Self, CaptureError> {
         let folder = locate(path)?;
         let text = read(&folder, FILE, MOST_DESCRIPTION)?;
         let path = folder.join(FILE).display().to_string();
@@ -139,7 +159,11 @@ impl Capture {
     /// # Errors
     /// If the file is absent, or not what was captured.
     pub fn before(&self, memory: &Memory) -> Result<Vec<u8>, CaptureError> {
-        self.file(&memory.before, memory.bytes, &memory.hash_before)
+        let (Some(file), Some(hash)) = (&memory.before, &memory.hash_before) else {
+            let why = format!("memory {} has no bytes before the launch", memory.id);
+            return Err(CaptureError::Wrong(why));
+        };
+        self.file(file, memory.bytes, hash)
     }
 
     /// Bytes of a memory after the launch; none where the launch could not write it.
@@ -213,9 +237,12 @@ pub(crate) fn inside(name: &str) -> Result<Vec<&std::ffi::OsStr>, String> {
     if parts.is_empty() || name.contains('\0') { Err(refused()) } else { Ok(parts) }
 }
 
+fn ends_in(path: &Path, ending: &str) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().ends_with(ending.as_bytes()))
+}
+
 fn is_part(path: &Path) -> bool {
-    let ending = directory::PART.as_bytes();
-    path.file_name().is_some_and(|name| name.as_encoded_bytes().ends_with(ending))
+    ends_in(path, directory::PART)
 }
 
 /// The folder of a capture that a path means.
@@ -259,7 +286,8 @@ fn locate(path: &Path) -> Result<PathBuf, CaptureError> {
     }
 }
 
-/// Folders of captures in a trace, in the order of their names: whole ones, and those that are not.
+/// Folders of captures in a trace, in the order of their names: whole ones, and those that are not;
+/// without launches that are only described.
 ///
 /// # Errors
 /// If the trace has no folder of captures that can be listed.
@@ -270,7 +298,8 @@ pub fn captures(trace: &Path) -> io::Result<(Vec<PathBuf>, Vec<PathBuf>)> {
         let entry = entry.ok()?;
         entry.file_type().ok()?.is_dir().then(|| entry.path())
     });
-    let mut all: Vec<PathBuf> = folders.collect();
+    let is_described = |path: &PathBuf| ends_in(path, directory::DESCRIBED);
+    let mut all: Vec<PathBuf> = folders.filter(|path| !is_described(path)).collect();
     all.sort();
     Ok(all.into_iter().partition(|path| !is_part(path)))
 }
@@ -334,7 +363,12 @@ fn checked(of: &Launch) -> Result<(), String> {
 
 fn memory_is_sound(memory: &Memory) -> Result<(), String> {
     let id = memory.id;
-    inside(&memory.before)?;
+    if let Some(before) = &memory.before {
+        inside(before)?;
+        if memory.hash_before.is_none() {
+            return Err(format!("memory {id} has bytes before the launch without a hash"));
+        }
+    }
     if let Some(after) = &memory.after {
         inside(after)?;
         if memory.hash_after.is_none() {

@@ -26,7 +26,7 @@ pub mod spirv;
 
 pub use class::{Class, Family, Instruction, Precision, Space};
 pub use program::{
-    Access, Accesses, Block, Counted, Counts, Function, LINE, Mix, PASS, Program, SECTOR, Tally,
+    Access, Accesses, Block, Counted, Counts, Data, Function, LINE, Mix, PASS, Program, SECTOR, Tally,
     Transactions,
 };
 

@@ -28,6 +28,17 @@ pub struct Function {
     pub arguments: BTreeSet<u32>,
     /// Of them, those whose memory it both loads from and stores to, as far as addresses tell.
     pub in_place: BTreeSet<u32>,
+    /// What it does otherwise where memory holds something else.
+    pub data: Data,
+}
+
+/// What of a function depends on what memory holds when it is launched: at least what does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Data {
+    /// How often its blocks run.
+    pub blocks: bool,
+    /// Which addresses it accesses, and whether it does.
+    pub addresses: bool,
 }
 
 /// A program that was read.
@@ -412,6 +423,17 @@ impl Program {
         self.kernel(kernel)?;
         let of_the_name = self.functions.iter().filter(|f| f.name == kernel);
         of_the_name.filter_map(|f| counts.threads.get(f.blocks.start).copied()).max()
+    }
+
+    /// What of a kernel depends on what memory holds; all of one that is not there.
+    pub fn data(&self, kernel: &str) -> Data {
+        let of_the_name = self.functions.iter().filter(|f| f.name == kernel);
+        let either = |a: Data, b: Data| Data {
+            blocks: a.blocks || b.blocks,
+            addresses: a.addresses || b.addresses,
+        };
+        let all = of_the_name.map(|f| f.data).reduce(either);
+        all.unwrap_or(Data { blocks: true, addresses: true })
     }
 
     /// What ran, by class.

@@ -41,12 +41,14 @@ pub const CAPTURES: &str = "captures";
 /// File of a captured launch that describes it.
 pub const CAPTURE_FILE: &str = "launch.json";
 /// Version of [`CAPTURE_FILE`]'s format.
-pub const CAPTURE_SCHEMA: u32 = 2;
+pub const CAPTURE_SCHEMA: u32 = 3;
 /// File of a captured launch that tells how launches like it ran in the application: `clscope
 /// record` adds it.
 pub const CAPTURE_APPLICATION: &str = "application.json";
 /// Ending of the name of a captured launch that is not whole.
 pub const PART: &str = ".part";
+/// Ending of the name of a launch that is described, without what its memory held.
+pub const DESCRIBED: &str = ".described";
 /// Most characters of a kernel's name in the name of its capture.
 const KERNEL_IN_NAME: usize = 64;
 
@@ -65,8 +67,9 @@ pub fn capture_folder(kernel: &str, launch: u64, turn: u32) -> String {
     }
 }
 
-/// Whether a name is one of [`capture_folder`].
+/// Whether a name is one of [`capture_folder`], also of a launch that is only described.
 pub fn is_capture_folder(name: &str) -> bool {
+    let name = name.strip_suffix(DESCRIBED).unwrap_or(name);
     let digits =
         |text: &str| (1..=20).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
     name.split_once('.').is_some_and(|(kernel, rest)| {

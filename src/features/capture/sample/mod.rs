@@ -130,6 +130,8 @@ struct Class {
     begun: u32,
     /// It has no capture, and a draw that waits.
     lacks: bool,
+    /// A launch of it is described without what its memory held.
+    is_described: bool,
 }
 
 /// xorshift64*: draws need no more.
@@ -453,6 +455,21 @@ impl Samples {
         }
         self.count(draw.class);
         out
+    }
+
+    /// Whether nothing is known of launches like one that was drawn.
+    pub fn lacks(&self, draw: &Draw) -> bool {
+        let of = self.classes.get(draw.class as usize);
+        of.is_some_and(|of| !of.is_described && of.held.iter().all(Option::is_none))
+    }
+
+    /// A launch that was drawn is described: whether nothing was known of launches like it.
+    pub fn describes(&mut self, draw: &Draw) -> bool {
+        let lacks = self.lacks(draw);
+        if let Some(of) = self.classes.get_mut(draw.class as usize) {
+            of.is_described = true;
+        }
+        lacks
     }
 
     /// Whether a place of a sample has a capture.

@@ -89,6 +89,41 @@ fn a_dry_run_tells_what_could_be_kept_and_keeps_nothing() {
     }
 }
 
+/// A launch whose memory cannot be kept is described once for each class, without any of it; nothing
+/// runs it, and who counts instructions says why not, where that may depend on what is missing.
+#[test]
+fn a_launch_that_is_not_kept_is_described() {
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime.clone());
+        let bare = stage.app(Mode::Bare, "bare", "rounds 20").run().success();
+        let run = drawn(&stage, "rounds 20", "1").env("CLSCOPE_CAPTURE_LIMIT", "20K");
+        assert_eq!(run.run().success().seen(), bare.seen(), "{runtime:?}");
+        let there = folders(&stage.trace("t"));
+        let described: Vec<&String> = there.iter().filter(|n| n.ends_with(".described")).collect();
+        assert!(!described.is_empty(), "{runtime:?}: {there:?}");
+        let classes = log(&stage).iter().filter(|line| line["kernel"].is_string()).count();
+        assert!(described.len() <= classes, "{there:?}");
+        for folder in described {
+            let folder = stage.trace("t").join("captures").join(folder);
+            let names = std::fs::read_dir(&folder).unwrap().map(|of| of.unwrap().file_name());
+            assert!(names.into_iter().all(|n| !n.to_string_lossy().starts_with("memory-")));
+            let said = document(&folder);
+            for memory in said["memories"].as_array().unwrap() {
+                let why = memory["before_missing"].as_str().unwrap();
+                assert!(why.contains("CLSCOPE_CAPTURE_LIMIT"), "{why}");
+                assert!(memory["before"].is_null() && memory["bytes"].is_u64(), "{memory}");
+            }
+            let path = folder.to_str().unwrap();
+            let refused = stage.clscope(["kernel", path]).run();
+            assert!(!refused.status.success());
+            assert!(refused.stderr.contains("without what its memory held"), "{}", refused.stderr);
+        }
+        let counted = stage.clscope(["replay", "t", "--mix", "--sysfs-root", "/nowhere"]).run();
+        let said = "what it executes may depend on what its memory held, which was not kept";
+        assert!(counted.stderr.contains(said), "{}", counted.stderr);
+    }
+}
+
 #[test]
 fn a_launch_that_the_runtime_refuses_is_none() {
     let stage = Stage::new(Runtime::FakeLoader);

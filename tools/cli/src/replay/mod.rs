@@ -73,7 +73,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Some(trace) => clscope_trace::directory::as_recorded(trace.clone()),
         None => trace_files::newest(Path::new("."))?,
     };
-    let plan = Plan::read(&trace, &args.kernels, args.trust)?;
+    let plan = Plan::read(&trace, &args.kernels, args.trust, args.mix)?;
     let options = Options {
         budget: args.budget,
         limit: replay::limit(args.budget),

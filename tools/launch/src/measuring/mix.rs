@@ -19,7 +19,8 @@ const NAME: &str = "a copy of the program that counts";
 /// application's options say of the source was heeded when that was translated.
 const SPIR: &str = "-x spir -spir-std=1.2";
 
-/// Counts a launch of a version, from the captured contents, which are put back. `path`: folders in
+/// Counts a launch of a version, from the captured contents, which are put back; without them one
+/// that executes the same whatever they are. `path`: folders in
 /// which compilers are looked for; `accesses`: whether those of warps to memory are counted, too, which
 /// is known of PTX alone. With it the module that was translated from a source, which blocks are of.
 ///
@@ -34,6 +35,14 @@ pub fn count(
     let said = |error: &dyn std::error::Error| error.to_string();
     stage.tell(&built.who);
     let Copied { language, code, counted, kept } = copy(stage, built, path, accesses)?;
+    let kernel = &stage.capture.launch.kernel;
+    if let Some(why) = stage.capture.launch.lacks()
+        && counted.program.data(kernel).blocks
+    {
+        return Err(format!(
+            "what it executes may depend on what its memory held, which was not kept: {why}"
+        ));
+    }
     let session = &stage.session;
     let program = match language {
         "ptx" => session.load(NAME, &counted.code, ""),
@@ -102,7 +111,13 @@ fn copy(stage: &Stage<'_>, built: &Built, path: &OsStr, accesses: bool) -> Resul
     // Of a binary that is PTX blocks are those that run; sources are translated by another compiler.
     if let Some(binary) = built.program().binary().filter(|binary| ptx::is_ptx(binary)) {
         let (language, code) = ("ptx", clscope_trace::hash(&binary));
-        let counted = ptx::counted(&binary, accesses).map_err(said)?;
+        let mut counted = ptx::counted(&binary, accesses).map_err(said)?;
+        if stage.capture.launch.lacks().is_some() {
+            let data = counted.program.data(&stage.capture.launch.kernel);
+            if accesses && data.addresses && !data.blocks {
+                counted = ptx::counted(&binary, false).map_err(said)?;
+            }
+        }
         return Ok(Copied { language, code, counted, kept: Some(binary) });
     }
     let facts = stage.session.facts();

@@ -158,7 +158,10 @@ pub fn run(
     let mut launches = plan.launches;
     // Of transfers there is nothing to count.
     launches.retain(|of| options.energy || of.which.transfer.is_none());
-    let (mut chosen, late) = chosen(launches, options.budget);
+    let (described, whole) = launches.into_iter().partition(|of| of.described.is_some());
+    let (mut chosen, mut late) = chosen(whole, options.budget);
+    // Counting takes one launch.
+    late.extend::<Vec<Planned>>(described);
     let mut out = Replayed { left: plan.left, ..Replayed::default() };
     shuffle(&mut chosen, seed());
     // What failed before comes last: it has had its time.
@@ -239,7 +242,7 @@ pub fn run(
                 break;
             }
         };
-        if is_late && options.energy && row.failed.is_none() {
+        if is_late && options.energy && row.failed.is_none() && launch.described.is_none() {
             row.energy_missing = Some(no_time(launch, options.budget).why);
             out.unmetered.push(launch.which.clone());
         }
@@ -427,6 +430,7 @@ mod tests {
             device: Asked::default(),
             seconds: Some(seconds),
             duration_ns: None,
+            described: None,
             environment: None,
         }
     }

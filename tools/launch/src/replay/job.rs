@@ -182,11 +182,16 @@ pub fn measure(all: &[Device], job: &Job, watch: Watch<'_>) -> Result<Measured, 
     if let Some(of) = &job.which.transfer {
         return transfer::measure(device, (job, of), out, watch);
     }
-    let capture = Capture::open(&job.folder).map_err(RunError::from)?;
+    let capture = Capture::described(&job.folder).map_err(RunError::from)?;
     let mut stage = Stage::new(device, &capture, watch.progress)?;
     let (built, note) = built(&stage, is_same)?;
     out.notes.extend(note);
     out.form = Some(built.form.name().to_owned());
+    if let Some(why) = capture.launch.lacks() {
+        count(&stage, &built, job, &mut out);
+        out.energy_missing = Some(why.to_owned());
+        return Ok(out);
+    }
     let computed = run::computed(&stage, &built, &built.range)?;
     out.results = results(&stage, &built, &computed)?;
     if let Some(behind) = computed.overruns.first() {
@@ -194,18 +199,7 @@ pub fn measure(all: &[Device], job: &Job, watch: Watch<'_>) -> Result<Measured, 
     }
     let restored = run::restored(&mut stage, &built, &computed, watch.stop)?;
     drop(computed);
-    if job.mix {
-        stage.enter(Step::Counting);
-        match mix::count(&stage, &built, &job.compilers, job.accesses) {
-            Ok((of, kept)) => {
-                if let (Some(module), Some(folder)) = (kept, &job.programs) {
-                    out.notes.extend(keep(folder, &of, &module));
-                }
-                out.mix = Some(executed(&of, &capture.launch));
-            }
-            Err(why) => out.mix_missing = Some(why),
-        }
-    }
+    count(&stage, &built, job, &mut out);
     let subject = Subject { built: &built, range: &built.range, restored: &restored, results: &[] };
     stage.enter(Step::Timing);
     let samples = measure::in_turns(&stage, std::slice::from_ref(&subject), EFFORT, watch.stop)?;
@@ -231,6 +225,23 @@ pub fn measure(all: &[Device], job: &Job, watch: Watch<'_>) -> Result<Measured, 
         out.energy_missing = Some(RESTORING.to_owned());
     }
     Ok(out)
+}
+
+/// Counts what the launch executes, where that is asked for.
+fn count(stage: &Stage<'_>, built: &Built, job: &Job, out: &mut Measured) {
+    if !job.mix {
+        return;
+    }
+    stage.enter(Step::Counting);
+    match mix::count(stage, built, &job.compilers, job.accesses) {
+        Ok((of, kept)) => {
+            if let (Some(module), Some(folder)) = (kept, &job.programs) {
+                out.notes.extend(keep(folder, &of, &module));
+            }
+            out.mix = Some(executed(&of, &stage.capture.launch));
+        }
+        Err(why) => out.mix_missing = Some(why),
+    }
 }
 
 /// The program that ran in the application: its binary on the same device with the same driver, else

@@ -35,6 +35,8 @@ pub struct Planned {
     pub seconds: Option<f64>,
     /// Time of the application's own launch, nanoseconds.
     pub duration_ns: Option<u64>,
+    /// Why only what it executes can be known: what its memory held was not kept.
+    pub described: Option<String>,
     /// Variables that chose its device ([`Launch::environment`](crate::capture::Launch)).
     pub environment: Option<BTreeMap<String, String>>,
 }
@@ -86,11 +88,17 @@ pub enum PlanError {
 
 impl Plan {
     /// What there is to measure in a trace, of kernels whose names match one of `kernels`, where any
-    /// is given.
+    /// is given. `is_counted`: also launches of which only what they execute can be known, where there
+    /// is none like them.
     ///
     /// # Errors
     /// [`PlanError`]; `trust` lets captures of other users be used.
-    pub fn read(trace: &Path, kernels: &[String], trust: bool) -> Result<Self, PlanError> {
+    pub fn read(
+        trace: &Path,
+        kernels: &[String],
+        trust: bool,
+        is_counted: bool,
+    ) -> Result<Self, PlanError> {
         let trace = as_recorded(trace.to_owned());
         if !trust {
             owned(&trace)?;
@@ -105,8 +113,10 @@ impl Plan {
             for capture in &d.captures {
                 let shown = d.kernel_name(capture.kernel).into_owned();
                 if !capture.refused.is_empty() {
-                    refused.entry(shown).or_insert_with(|| capture.refused.clone());
-                    continue;
+                    refused.entry(shown.clone()).or_insert_with(|| capture.refused.clone());
+                    if !is_counted || capture.folder.is_empty() {
+                        continue;
+                    }
                 }
                 let folder = trace.join(CAPTURES).join(&capture.folder);
                 // What was drawn and gave its place to another launch is there no more.
@@ -128,6 +138,13 @@ impl Plan {
                 }
             }
         }
+        let whole: Vec<Planned> =
+            out.launches.iter().filter(|of| of.described.is_none()).cloned().collect();
+        let is_needed =
+            |of: &Planned| of.described.is_none() || !whole.iter().any(|all| all.is_alike(of));
+        let mut needed = out.launches.iter().map(is_needed).collect::<Vec<_>>().into_iter();
+        of_processes.retain(|_| needed.next().unwrap_or(true));
+        out.launches.retain(is_needed);
         let path = || trace.display().to_string();
         if out.launches.is_empty() {
             let why = match refused.is_empty() {
@@ -199,7 +216,7 @@ fn planned(
     capture: &defs::Capture,
     devices: &[PhysicalDevice],
 ) -> Result<Planned, String> {
-    let opened = Capture::open(folder).map_err(|error| match error {
+    let opened = Capture::described(folder).map_err(|error| match error {
         CaptureError::Part { .. } => "its capture is not whole".to_owned(),
         other => other.to_string(),
     })?;
@@ -242,6 +259,7 @@ fn planned(
         },
         seconds,
         duration_ns: launch.duration_ns,
+        described: launch.lacks().map(str::to_owned),
         environment: launch.environment.clone(),
     })
 }
@@ -287,6 +305,7 @@ fn transfers(
             },
             shown: shape.name.clone(),
             seconds: Some(seconds(tally)),
+            described: None,
             duration_ns: Some((seconds(tally) / tally.launches as f64 * 1e9) as u64),
             ..beside.clone()
         });

@@ -56,8 +56,8 @@ pub struct Stage<'c> {
 }
 
 impl<'c> Stage<'c> {
-    /// Makes memory and samplers on a device, with the contents before the launch. `progress` is
-    /// told which version is doing what, before it does.
+    /// Makes memory and samplers on a device, with the contents before the launch, zeros where
+    /// those were not kept. `progress` is told which version is doing what, before it does.
     ///
     /// # Errors
     /// If the capture cannot be read, or the device lacks something.
@@ -110,8 +110,14 @@ impl<'c> Stage<'c> {
             session,
         };
         for memory in &launch.memories {
-            let mut bytes = capture.before(memory)?;
-            stage.moved_words += stage.relocate(&mut bytes);
+            let bytes = match memory.before {
+                Some(_) => {
+                    let mut bytes = capture.before(memory)?;
+                    stage.moved_words += stage.relocate(&mut bytes);
+                    bytes
+                }
+                None => vec![0; usize::try_from(memory.bytes).unwrap_or(usize::MAX)],
+            };
             stage.before.push(bytes);
         }
         for argument in &launch.arguments {

@@ -23,6 +23,7 @@ fn program() -> Program {
             blocks: 0..2,
             arguments: BTreeSet::new(),
             in_place: BTreeSet::new(),
+            data: Data::default(),
         }],
         blocks: vec![
             Block { instructions: vec![instruction(Class::LoadGlobal, 0, 4)] },

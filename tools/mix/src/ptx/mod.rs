@@ -13,6 +13,7 @@ macro_rules! put {
 
 mod classify;
 mod count;
+mod data;
 mod reach;
 pub(crate) mod reuse;
 mod scan;
@@ -117,6 +118,7 @@ pub(crate) fn layout(text: &str) -> Result<Layout<'_>, Error> {
             blocks: first..program.blocks.len(),
             arguments: arguments(body),
             in_place: in_place(body, functions.last().map_or(&[], |f| &f.accesses)),
+            data: data::of(body),
         });
     }
     program.unknown = unknown.into_iter().collect();

@@ -17,7 +17,7 @@ pub(super) struct Reaches<'t> {
 }
 
 /// The first operand, and the others.
-fn split(operands: &str) -> (&str, &str) {
+pub(super) fn split(operands: &str) -> (&str, &str) {
     let end = match operands.trim_start().strip_prefix('{') {
         Some(_) => operands.find('}').map_or(operands.len(), |at| at + 1),
         None => operands.find(',').unwrap_or(operands.len()),

@@ -426,3 +426,61 @@ fn instructions_that_the_device_lacks_are_several() {
     assert!(steps("rem.u64 %rd1, %rd2, %rd3") > steps("rem.u32 %r1, %r2, %r3"));
     assert_eq!(steps("mul.lo.s64 %rd1, %rd2, %rd3"), 4);
 }
+
+/// A kernel of these lines, with a pointer in `%rd1`, a number in `%r1` and its own number in `%r2`.
+fn of_lines(lines: &str) -> crate::Data {
+    let text = format!(
+        ".version 7.8\n.target sm_90\n.address_size 64\n.const .align 4 .b8 table[16];\n\
+         .shared .align 4 .b8 own[64];\n.entry k(.param .u64 k_param_0, .param .u32 k_param_1)\n{{\n\
+         .reg .b32 %r<9>;\nld.param.u64 %rd1, [k_param_0];\nld.param.u32 %r1, [k_param_1];\n\
+         mov.u32 %r2, %tid.x;\nmov.u32 %r3, own;\n{lines}\n$end:\nret;\n}}\n"
+    );
+    read(&text).unwrap().data("k")
+}
+
+#[test]
+fn what_follows_from_loaded_values_is_known_and_what_does_not_is_not_suspected() {
+    let of = |lines: &str| {
+        let data = of_lines(lines);
+        (data.blocks, data.addresses)
+    };
+    // Neither: geometry and arguments; values that are only computed; a table of the program's own.
+    for lines in [
+        "setp.lt.u32 %p1, %r2, %r1;\n@%p1 bra $end;\nld.global.f32 %f1, [%rd1];\nst.global.f32 [%rd1+4], %f1;",
+        "ld.global.u32 %r4, [%rd1];\nsetp.lt.u32 %p1, %r4, %r1;\nselp.b32 %r5, %r4, %r1, %p1;\nst.global.u32 [%rd1], %r5;",
+        "st.shared.u32 [%r3], %r2;\nbar.sync 0;\nld.shared.u32 %r4, [%r3+4];\nsetp.lt.u32 %p1, %r4, 3;\n@%p1 bra $end;",
+        "ld.const.u32 %r4, [table+4];\nsetp.lt.u32 %p1, %r4, 3;\n@%p1 bra $end;",
+    ] {
+        assert_eq!(of(lines), (false, false), "{lines}");
+    }
+    // Addresses.
+    for lines in [
+        "ld.global.u32 %r4, [%rd1];\nmad.wide.u32 %rd2, %r4, 4, %rd1;\nld.global.u32 %r5, [%rd2];",
+        "atom.global.add.u32 %r4, [%rd1], 1;\nmad.wide.u32 %rd2, %r4, 4, %rd1;\nst.global.u32 [%rd2], %r2;",
+        "ld.global.u32 %r4, [%rd1];\nsetp.lt.u32 %p1, %r4, %r1;\n@%p1 st.global.u32 [%rd1+8], %r2;",
+    ] {
+        assert_eq!(of(lines), (false, true), "{lines}");
+    }
+    // Blocks: by way of other registers, of local and of private memory, of atomics, of textures, of
+    // results of calls, of a guard, of what changes from run to run.
+    for lines in [
+        "ld.global.u32 %r4, [%rd1];\nadd.u32 %r5, %r4, %r1;\nsetp.lt.u32 %p1, %r5, 3;\n@%p1 bra $end;",
+        "ld.global.u32 %r4, [%rd1];\nst.shared.u32 [%r3], %r4;\nbar.sync 0;\nld.shared.u32 %r5, [%r3+4];\nsetp.lt.u32 %p1, %r5, 3;\n@!%p1 bra $end;",
+        "ld.global.u32 %r4, [%rd1];\nst.local.u32 [%r6], %r4;\nld.local.u32 %r5, [%r6];\nsetp.lt.u32 %p1, %r5, 3;\n@%p1 exit;",
+        "atom.shared.add.u32 %r4, [%r3], 1;\nsetp.lt.u32 %p1, %r4, 3;\n@%p1 bra $end;",
+        "red.shared.add.u32 [%r3], 1;\nld.shared.u32 %r4, [%r3];\nsetp.lt.u32 %p1, %r4, 3;\n@%p1 bra $end;",
+        "tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f5, %f6}];\nsetp.lt.f32 %p1, %f4, 0f3F800000;\n@%p1 bra $end;",
+        "ld.param.u32 %r4, [retval0+0];\nsetp.lt.u32 %p1, %r4, 3;\n@%p1 bra $end;",
+        "ld.global.u32 %r4, [%rd1];\nsetp.lt.u32 %p1, %r4, 3;\n@%p1 mov.u32 %r5, 1;\nsetp.eq.u32 %p2, %r5, 1;\n@%p2 bra $end;",
+        "mov.u32 %r4, %clock;\nsetp.lt.u32 %p1, %r4, 3;\n@%p1 bra $end;",
+        "ld.u32 %r4, [%rd1];\nsetp.lt.u32 %p1, %r4, 3;\n@%p1 bra $end;",
+        "ld.global.u32 %r4, [%rd1];\nbrx.idx %r4, $labels;",
+    ] {
+        assert!(of(lines).0, "{lines}");
+    }
+    let all = crate::Data { blocks: true, addresses: true };
+    assert_eq!(read(MODULE_WITHOUT_K).unwrap().data("k"), all);
+}
+
+const MODULE_WITHOUT_K: &str =
+    ".version 7.8\n.target sm_90\n.address_size 64\n.entry other()\n{\nret;\n}\n";

@@ -13,7 +13,7 @@ mod reach;
 
 pub use count::counted;
 
-use crate::program::{Block, Function, Program, loops};
+use crate::program::{Block, Data, Function, Program, loops};
 use crate::{Error, Instruction};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -329,6 +329,8 @@ impl Module {
                         blocks: blocks - function.blocks.len()..blocks,
                         arguments: std::mem::take(&mut read),
                         in_place: BTreeSet::new(),
+                        // It is not followed there.
+                        data: Data { blocks: true, addresses: true },
                     });
                     parameters.clear();
                     out.functions.push(function);

@@ -1,0 +1,106 @@
+//! Whether what a function executes depends on what memory holds: on values that are loaded, and on
+//! what is computed of them. Errs to the side of those that do. Source: PTX ISA, sections 9.7
+//! (instructions) and 10 (special registers).
+
+use super::reach::{argument, split};
+use super::scan::{Body, Statement};
+use crate::program::Data;
+use std::collections::HashSet;
+
+/// What is known of a function so far: registers whose values come from memory, and whether what
+/// the function itself stores to local and to private memory does.
+#[derive(Default)]
+struct Flow<'t> {
+    registers: HashSet<&'t str>,
+    local: bool,
+    private: bool,
+}
+
+fn registers(of: &str) -> impl Iterator<Item = &str> {
+    let names = of.split(|c: char| !(c.is_ascii_alphanumeric() || "_$%.".contains(c)));
+    names.filter(|name| name.starts_with('%'))
+}
+
+/// Registers that are the same in every run of the same launch are those of its geometry.
+fn is_chance(register: &str) -> bool {
+    ["%clock", "%globaltimer", "%smid", "%nsmid", "%warpid", "%nwarpid", "%gridid", "%pm"]
+        .iter()
+        .any(|name| register.starts_with(name))
+}
+
+impl<'t> Flow<'t> {
+    fn has(&self, of: &str) -> bool {
+        registers(of).any(|name| self.registers.contains(name) || is_chance(name))
+    }
+
+    /// Adds what one statement does: whether that was news.
+    fn step(&mut self, body: &Body<'t>, statement: &Statement<'t>) -> bool {
+        let Statement::Instruction { guard, opcode, operands, .. } = statement else {
+            return false;
+        };
+        let is_guarded = guard.is_some_and(|guard| self.registers.contains(guard.predicate));
+        let mut parts = opcode.split('.');
+        let base = parts.next().unwrap_or_default();
+        let spaces: Vec<&str> = parts.map(|of| of.split("::").next().unwrap_or(of)).collect();
+        let has_space = |name: &str| spaces.contains(&name);
+        let (first, rest) = split(operands);
+        match base {
+            "st" | "red" | "atom" => {
+                let of = is_guarded || base != "st" || self.has(operands);
+                let is_named = ["global", "shared", "local", "param"].iter().any(|s| has_space(s));
+                let news = [
+                    (of && (has_space("shared") || !is_named), &mut self.local),
+                    (of && base == "st" && (has_space("local") || !is_named), &mut self.private),
+                ]
+                .into_iter()
+                .fold(false, |news, (of, known)| news | (of && !std::mem::replace(known, true)));
+                // What an atomic returns depends on which came first.
+                return news | (base == "atom" && self.registers_of(first));
+            }
+            "bra" | "brx" | "ret" | "exit" | "bar" | "barrier" => return false,
+            _ => {}
+        }
+        let from_memory = match base {
+            "ld" | "ldu" if has_space("param") => {
+                // Of a call's result; arguments of other functions are not followed.
+                !body.entry || argument(rest, &format!("{}_param_", body.name)).is_none()
+            }
+            "ld" | "ldu" if has_space("shared") => self.local || self.has(rest),
+            "ld" | "ldu" if has_space("local") => self.private || self.has(rest),
+            // The program's own tables.
+            "ld" | "ldu" if has_space("const") && registers(rest).next().is_none() => false,
+            "ld" | "ldu" | "tex" | "tld4" | "suld" | "ldmatrix" => true,
+            _ => is_guarded || self.has(rest),
+        };
+        from_memory && self.registers_of(first)
+    }
+
+    /// What is written comes from memory: whether that is news.
+    fn registers_of(&mut self, written: &'t str) -> bool {
+        registers(written).fold(false, |news, name| news | self.registers.insert(name))
+    }
+}
+
+/// What of a function depends on what memory holds.
+pub(super) fn of(body: &Body<'_>) -> Data {
+    let mut flow = Flow::default();
+    while body.statements.iter().fold(false, |news, of| news | flow.step(body, of)) {}
+    let mut out = Data::default();
+    for statement in &body.statements {
+        let Statement::Instruction { guard, opcode, operands, .. } = statement else { continue };
+        let is_guarded = guard.is_some_and(|guard| flow.registers.contains(guard.predicate));
+        let base = opcode.split('.').next().unwrap_or_default();
+        match base {
+            "bra" | "ret" | "exit" | "trap" => out.blocks |= is_guarded,
+            "brx" => out.blocks |= is_guarded || flow.has(operands),
+            // What is called is not followed.
+            "call" => out.blocks |= !operands.contains("vprintf"),
+            "ld" | "ldu" | "st" | "atom" | "red" => {
+                let address = operands.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+                out.addresses |= is_guarded || address.is_some_and(|(of, _)| flow.has(of));
+            }
+            _ => {}
+        }
+    }
+    out
+}
