@@ -2,8 +2,8 @@
 // have them. -DFP32=n -DFP64=n (NEEDS_DOUBLE) -DFP16=n (NEEDS_HALF) -DINTEGERS=n -DLOGIC=n -DROTATES=n -DSPECIALS=n -DDIVISIONS=n
 // -DINT_DIVISIONS=n -DDOUBLE_DIVISIONS=n -DLOCALS=n -DLOADS=n -DWIDE_LOADS=n -DSTORES=n -DATOMICS=n -DLOCAL_ATOMICS=n
 // Arguments: out (four words an item), data (a power of two of words, word w is w * 2654435761), put (as many, for stores and
-// atomics), trips, mask (words less one), hop (words between two accesses of an item), r (1.9: numbers that never settle; 0:
-// numbers that stay as they are), a (1664525, or 1), lanes (of every 32 neighbours in a group, how many work at all).
+// atomics), trips, mask (words less one), hop (words between two accesses of an item), r (1.9: numbers that never settle), a (1664525),
+// lanes (of every 32 neighbours in a group, how many work at all).
 // A correct run leaves in out[i]: x the integers and what was loaded, y the bits of the floats, z those of the doubles' high words,
 // as the host computes them; w is of divisions, special functions and FP16, which devices round as they like.
 

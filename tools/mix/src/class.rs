@@ -234,6 +234,11 @@ impl Class {
         )
     }
 
+    /// Whether what others load from global memory may be another thing behind it.
+    pub const fn changes_global(self) -> bool {
+        matches!(self, Self::StoreGlobal | Self::StoreGeneric | Self::AtomicGlobal)
+    }
+
     /// Arithmetic of a type: plain, fused, without FLOP, division, special.
     pub(crate) const fn float(of: Precision, kind: Float) -> Self {
         use Class as C;
@@ -319,12 +324,16 @@ pub struct Instruction {
     pub flop: u32,
     /// Bytes read or written in memory.
     pub bytes: u32,
-    /// Instructions of the device that it becomes, as far as one of the language stands for many.
+    /// Instructions of the device that it becomes, as far as one of the language stands for many; 0 of
+    /// one that the device makes a part of another one.
     pub steps: u32,
+    /// It loads what stores in front of it may change, and stays behind them.
+    pub pinned: bool,
     /// It runs under a predicate: not every work-item that reaches it does what it says.
     pub predicated: bool,
     /// Of accesses to memory the bytes that those of all work-items can touch, by how the address is
-    /// computed; `u64::MAX`: anywhere. `None` of what has no address that is understood.
+    /// computed; `u64::MAX`: anywhere, of images where their coordinates were loaded. `None` of what has
+    /// no address that is understood.
     pub reach: Option<u64>,
     /// Registers or values that it defines, numbered within the function.
     pub writes: Vec<u32>,

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What joules are for, beside the floor: (name, unit of what it is counted in).
-pub const TERMS: [(&str, &str); 17] = [
+pub const TERMS: [(&str, &str); 19] = [
     ("active", "unit seconds"),
     ("integer", "operations"),
     ("64-bit integer", "operations"),
@@ -36,6 +36,8 @@ pub const TERMS: [(&str, &str); 17] = [
     ("memory", "bytes"),
     ("atomics", "operations"),
     ("local atomics", "operations"),
+    ("images", "accesses"),
+    ("private memory", "bytes"),
 ];
 
 const N: usize = TERMS.len();
@@ -52,6 +54,8 @@ fn term(class: Class) -> Option<(usize, bool)> {
     Some(match (class.family(), class) {
         (_, C::AtomicGlobal) => (15, false),
         (_, C::AtomicLocal) => (16, false),
+        (_, C::LoadImage | C::StoreImage) => (17, false),
+        (_, C::LoadPrivate | C::StorePrivate) => (18, true),
         (Family::OnChipMemory, _) if class.memory() == Some(Space::Local) => (11, true),
         (Family::OnChipMemory | Family::OffChipMemory, _) => (12, false),
         (_, C::LongArith) => (2, false),

@@ -501,7 +501,7 @@ fn count(kernel: &mut Kernel, rows: &[&KernelMix], texts: &mut Texts<'_, '_>) {
         ));
     } else {
         let mut mix = Mix::default();
-        let (mut footprint, mut in_place) = (Some(0.0), 0.0);
+        let (mut footprint, mut in_place, mut images) = (Some(0.0), 0.0, 0.0);
         let mut arrays = false;
         for row in &counted {
             let n = row.launches.max(row.counted) as f64;
@@ -515,6 +515,8 @@ fn count(kernel: &mut Kernel, rows: &[&KernelMix], texts: &mut Texts<'_, '_>) {
             let both = program.map(|p| p.in_place(&row.kernel)).unwrap_or_default();
             let both = buffers.clone().filter(|a| both.contains(&a.index)).filter_map(|a| a.size);
             let both = both.fold(0, u64::saturating_add);
+            let of_images = buffers.clone().filter(|a| a.kind == "image").filter_map(|a| a.size);
+            images += of_images.fold(0, u64::saturating_add) as f64 * n / launches as f64;
             let bytes = (buffers.map(|a| a.size))
                 .try_fold(0u64, |sum, size| Some(sum.saturating_add(size?)));
             footprint = footprint.zip(bytes).map(|(f, b)| f + b as f64 * n / launches as f64);
@@ -532,7 +534,8 @@ fn count(kernel: &mut Kernel, rows: &[&KernelMix], texts: &mut Texts<'_, '_>) {
         let mean = all.warps.unwrap_or(all.threads) as f64 / kernel.groups().unwrap_or(1) as f64;
         let longest = counted.iter().filter_map(|row| row.longest_group).max();
         kernel.longest_group = longest.map(|n| n as f64 / mean).filter(|times| times.is_finite());
-        (kernel.mix, kernel.footprint, kernel.in_place) = (Some(mix), footprint, in_place);
+        (kernel.mix, kernel.footprint) = (Some(mix), footprint);
+        (kernel.in_place, kernel.images) = (in_place, images);
         let beyond = counted.iter().filter_map(|row| row.resources.private_bytes).max();
         kernel.spilled = beyond.filter(|bytes| *bytes > 0 && !arrays);
         kernel.counted_launches = counted.iter().map(|r| r.counted).fold(0, u64::saturating_add);

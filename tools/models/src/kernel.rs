@@ -96,6 +96,8 @@ pub struct Kernel {
     pub footprint: Option<f64>,
     /// Of them, bytes of those that it both loads from and stores to; 0 where that is not known.
     pub in_place: f64,
+    /// Bytes of the images that a launch reads or writes.
+    pub images: f64,
     /// What is set aside for it.
     pub resources: Resources,
     /// Bytes of an item's registers that lie in private memory: of code without arrays.

@@ -189,6 +189,7 @@ pub fn measure(all: &[Device], job: &Job, watch: Watch<'_>) -> Result<Measured, 
     out.form = Some(built.form.name().to_owned());
     if let Some(why) = capture.launch.lacks() {
         count(&stage, &built, job, &mut out);
+        let why = if job.budget_ns.is_some() { why } else { NOT_ASKED };
         out.energy_missing = Some(why.to_owned());
         return Ok(out);
     }

@@ -1,12 +1,11 @@
 //! Joules of blends of instructions (kernels/blend.cl): arithmetic, memory of each level, atomics,
-//! one by one and together, on operands that keep changing and on such that stay. Owns the choice
-//! of blends and their host reference; refuses to fit: the model of energy does.
+//! one by one and together, on operands that keep changing. Owns the choice of blends and their host reference; refuses to fit: the model of energy does.
 
 use super::memory::{filled, word};
 use super::{Case, Gave, Suite, geometry};
 use crate::bench::{Bench, CaseError, Settings};
 use crate::cl::{ClError, DeviceFacts};
-use crate::job::{Arg, Fill, Job, Need, Outcome, Scalar, Trips};
+use crate::job::{Arg, Job, Need, Outcome, Scalar, Trips};
 use crate::results::{CaseResult, Figure, Finding};
 use crate::source::Source;
 use serde_json::json;
@@ -42,7 +41,7 @@ type Blend = (&'static str, &'static [(&'static str, u32)], usize, Fullness);
 
 use Fullness::{Full, Half, Sparse};
 
-/// Those with operands that change. Steps are such that no kind is lost beside another.
+/// Steps are such that no kind is lost beside another.
 const BLENDS: [Blend; 41] = [
     ("fp32", &[("FP32", 8)], NEAR, Full),
     ("fp64", &[("FP64", 8)], NEAR, Full),
@@ -92,8 +91,10 @@ const BLENDS: [Blend; 41] = [
     ),
 ];
 
-/// Those that are measured a second time, on operands that stay.
-const STILL: [&str; 5] = ["fp32", "fp64", "integer", "local", "far_wide"];
+/// Numbers that never settle: x becomes 1 - r x x.
+const R: f32 = 1.9;
+/// The product of a generator of random numbers.
+const A: u32 = 1_664_525;
 
 #[derive(Clone, Copy, Debug)]
 struct Variant {
@@ -101,20 +102,11 @@ struct Variant {
     words: usize,
     groups: usize,
     group: usize,
-    still: bool,
 }
 
 impl Variant {
     fn count_steps(&self, kind: &str) -> u32 {
         self.steps.iter().find(|(k, _)| *k == kind).map_or(0, |(_, n)| *n)
-    }
-
-    fn r(&self) -> f32 {
-        if self.still { 0.0 } else { 1.9 }
-    }
-
-    fn a(&self) -> u32 {
-        if self.still { 1 } else { 1_664_525 }
     }
 
     fn mask(&self) -> u32 {
@@ -129,12 +121,11 @@ impl Variant {
 
     /// What `out[i]` has to be: x, y, z.
     fn reference(&self, i: u32, local: u32, trips: u32) -> [u32; 3] {
-        let r = self.r();
+        let r = R;
         let mut u = [0, 1, 2, 3].map(|n| i.wrapping_add(n).wrapping_mul(2_654_435_761));
         let mut f = u.map(|u| (u >> 8) as f32 * 2f32.powi(-24) * r);
         let mut d = [u[0], u[1]].map(|u| f64::from(u >> 8) * 2f64.powi(-24) * f64::from(r));
         let (mut sum, mut at, mut place) = (0u32, i, local);
-        let element = |w: u32| if self.still { 0 } else { word(w) };
         for _ in 0..trips {
             for _ in 0..self.count_steps("FP32") {
                 f = f.map(|f| (f * -r).mul_add(f, 1.0));
@@ -143,7 +134,7 @@ impl Variant {
                 d = d.map(|d| (d * -f64::from(r)).mul_add(d, 1.0));
             }
             for _ in 0..self.count_steps("INTEGERS") {
-                u = u.map(|u| u.wrapping_mul(self.a()).wrapping_add(1_013_904_223));
+                u = u.map(|u| u.wrapping_mul(A).wrapping_add(1_013_904_223));
             }
             for _ in 0..self.count_steps("LOGIC") {
                 u = u.map(|u| u ^ u << 13).map(|u| u ^ u >> 17);
@@ -160,12 +151,12 @@ impl Variant {
                 place = (place + 32) & 1023;
             }
             for _ in 0..self.count_steps("LOADS") {
-                sum ^= element(at & self.mask());
+                sum ^= word(at & self.mask());
                 at = at.wrapping_add(self.hop());
             }
             for _ in 0..self.count_steps("WIDE_LOADS") {
                 let first = 4 * (at & self.mask() >> 2);
-                sum = (first..first + 4).fold(sum, |sum, w| sum ^ element(w));
+                sum = (first..first + 4).fold(sum, |sum, w| sum ^ word(w));
                 at = at.wrapping_add(self.hop());
             }
             let stepped = self.count_steps("STORES") + self.count_steps("ATOMICS");
@@ -216,16 +207,11 @@ impl Variant {
         let writes = self.count_steps("STORES") + self.count_steps("ATOMICS") > 0;
         let put = if writes { 4 * self.words } else { 64 };
         let data = 4 * self.words;
-        let fill = if self.still {
-            Fill::Pattern { buffer: 1, pattern: vec![0; 4], bytes: data }
-        } else {
-            filled("fill", 1, self.words)
-        };
         Job {
             defines,
             needs,
             buffers: vec![16 * self.groups * self.group, data, put],
-            fills: vec![fill],
+            fills: vec![filled("fill", 1, self.words)],
             args: vec![
                 Arg::Buffer(0),
                 Arg::Buffer(1),
@@ -233,8 +219,8 @@ impl Variant {
                 Arg::Trips,
                 Arg::uint(self.mask()),
                 Arg::uint(self.hop()),
-                Arg::Value(self.r().to_ne_bytes().to_vec()),
-                Arg::uint(self.a()),
+                Arg::Value(R.to_ne_bytes().to_vec()),
+                Arg::uint(A),
                 Arg::uint(32),
             ],
             trips: Trips::Lasting(settings.launch_ns()),
@@ -269,32 +255,19 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
     let units = device.compute_units as usize;
     let most = device.largest_buffer.min(device.global_bytes / 8).max(1 << 16) as usize;
     let mut out = Vec::new();
-    for still in [false, true] {
-        for (name, steps, bytes, full) in BLENDS {
-            if still && !STILL.contains(&name) {
-                continue;
-            }
-            let bytes = if settings.tiny { NEAR } else { bytes.min(1 << most.ilog2()) };
-            let (groups, group) = match full {
-                Full => (groups, group),
-                Sparse => (units, group.min(super::lanes(device).next_power_of_two().max(8))),
-                Half => ((units / 2).max(1), group),
-            };
-            let variant = Variant { steps, words: bytes / 4, groups, group, still };
-            let kinds: Vec<String> = steps.iter().map(|(k, n)| format!("{k}={n}")).collect();
-            out.push(
-                Case::new(
-                    format!("blend/{name}{}", if still { "/still" } else { "" }),
-                    SUITE.name,
-                    move |bench| run(bench, variant),
-                )
-                .with([
-                    ("steps", json!(kinds)),
-                    ("bytes", json!(bytes)),
-                    ("still", json!(still)),
-                ]),
-            );
-        }
+    for (name, steps, bytes, full) in BLENDS {
+        let bytes = if settings.tiny { NEAR } else { bytes.min(1 << most.ilog2()) };
+        let (groups, group) = match full {
+            Full => (groups, group),
+            Sparse => (units, group.min(super::lanes(device).next_power_of_two().max(8))),
+            Half => ((units / 2).max(1), group),
+        };
+        let variant = Variant { steps, words: bytes / 4, groups, group };
+        let kinds: Vec<String> = steps.iter().map(|(k, n)| format!("{k}={n}")).collect();
+        out.push(
+            Case::new(format!("blend/{name}"), SUITE.name, move |bench| run(bench, variant))
+                .with([("steps", json!(kinds)), ("bytes", json!(bytes))]),
+        );
     }
     out.push(super::floor_case(SUITE.name, SUITE.name));
     out
@@ -337,16 +310,12 @@ mod tests {
             assert!(steps.iter().all(|(k, n)| KINDS.contains(k) && *n > 0), "{name}");
             assert_eq!(BLENDS.iter().filter(|b| b.0 == name).count(), 1, "{name}");
         }
-        assert!(STILL.iter().all(|name| BLENDS.iter().any(|b| b.0 == *name)));
     }
 
     #[test]
-    fn operands_change_or_stay() {
-        let steps = BLENDS[0].1;
-        let of = |still| Variant { steps, words: 4096, groups: 2, group: 64, still };
-        let at = |still, trips| of(still).reference(5, 5, trips)[1];
-        assert_ne!(at(false, 3), at(false, 4));
-        // 0 times anything and 1: all four floats are 1, and their bits cancel.
-        assert_eq!((at(true, 3), at(true, 4)), (0, 0));
+    fn operands_change() {
+        let of = Variant { steps: BLENDS[0].1, words: 4096, groups: 2, group: 64 };
+        let at = |trips| of.reference(5, 5, trips)[1];
+        assert_ne!(at(3), at(4));
     }
 }

@@ -8,6 +8,7 @@ fn instruction(class: Class, flop: u32, bytes: u32) -> Instruction {
         flop,
         bytes,
         steps: 1,
+        pinned: false,
         predicated: false,
         reach: None,
         writes: vec![],

@@ -11,6 +11,7 @@ pub(super) fn unknown() -> Instruction {
         flop: 0,
         bytes: 0,
         steps: 1,
+        pinned: false,
         predicated: false,
         reach: None,
         writes: Vec::new(),
@@ -72,7 +73,9 @@ pub(super) fn instruction<'t>(
 ) -> Option<Instruction> {
     let base = opcode.split('.').next().unwrap_or_default();
     let (class, flop, bytes) = meaning(base, opcode)?;
-    let mut out = Instruction { class, flop, bytes, steps: steps(base, opcode), ..unknown() };
+    let pinned = matches!(class, Class::LoadGlobal | Class::LoadGeneric) && !opcode.contains(".nc");
+    let steps = steps(base, opcode);
+    let mut out = Instruction { class, flop, bytes, steps, pinned, ..unknown() };
     let writes_nothing = class.stores()
         || matches!(class, Class::Branch | Class::Barrier | Class::Fence)
         || base == "red";
@@ -158,7 +161,7 @@ fn meaning(base: &str, opcode: &str) -> Option<(Class, u32, u32)> {
 }
 
 /// Instructions of the device that one of PTX becomes: those of which ptxas 12.9 makes several for
-/// `sm_90`, on the way that usual operands take. Additions of 64 bits are mostly parts of addresses,
+/// `sm_90`, on the way that usual operands take; of images turns of their unit (H200). Additions of 64 bits are mostly parts of addresses,
 /// which it merges with others.
 fn steps(base: &str, opcode: &str) -> u32 {
     let has = |part: &str| opcode.split('.').any(|own| own == part);
@@ -193,6 +196,8 @@ fn steps(base: &str, opcode: &str) -> u32 {
         "mul" if is_long && has("hi") => 7,
         "mul" | "mad" if is_long && has("lo") => 4,
         "clz" | "bfe" => 2,
+        // The unit of images takes two turns, whether it interpolates or not.
+        "tex" | "tld4" if has("3d") => 2,
         _ => 1,
     }
 }

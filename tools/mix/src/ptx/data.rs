@@ -7,10 +7,10 @@ use super::scan::{Body, Statement};
 use crate::program::Data;
 use std::collections::HashSet;
 
-/// What is known of a function so far: registers whose values come from memory, and whether what
-/// the function itself stores to local and to private memory does.
+/// What of a function comes from memory: values of registers, and what the function itself stores to
+/// local and to private memory.
 #[derive(Default)]
-struct Flow<'t> {
+pub(super) struct Flow<'t> {
     registers: HashSet<&'t str>,
     local: bool,
     private: bool,
@@ -29,7 +29,15 @@ fn is_chance(register: &str) -> bool {
 }
 
 impl<'t> Flow<'t> {
-    fn has(&self, of: &str) -> bool {
+    /// Follows the values of a function.
+    pub fn new(body: &Body<'t>) -> Self {
+        let mut out = Self::default();
+        while body.statements.iter().fold(false, |news, of| news | out.step(body, of)) {}
+        out
+    }
+
+    /// Whether an operand comes from memory, or is another one in each run.
+    pub fn has(&self, of: &str) -> bool {
         registers(of).any(|name| self.registers.contains(name) || is_chance(name))
     }
 
@@ -79,28 +87,30 @@ impl<'t> Flow<'t> {
     fn registers_of(&mut self, written: &'t str) -> bool {
         registers(written).fold(false, |news, name| news | self.registers.insert(name))
     }
+
+    /// What the function does otherwise where memory holds something else.
+    pub fn data(&self, body: &Body<'t>) -> Data {
+        let mut out = Data::default();
+        for statement in &body.statements {
+            let Statement::Instruction { guard, opcode, operands, .. } = statement else { continue };
+            let is_guarded = guard.is_some_and(|guard| self.registers.contains(guard.predicate));
+            let base = opcode.split('.').next().unwrap_or_default();
+            match base {
+                "bra" | "ret" | "exit" | "trap" => out.blocks |= is_guarded,
+                "brx" => out.blocks |= is_guarded || self.has(operands),
+                // What is called is not followed.
+                "call" => out.blocks |= !operands.contains("vprintf"),
+                "ld" | "ldu" | "st" | "atom" | "red" => {
+                    out.addresses |= is_guarded || address(operands).is_some_and(|of| self.has(of));
+                }
+                _ => {}
+            }
+        }
+        out
+    }
 }
 
-/// What of a function depends on what memory holds.
-pub(super) fn of(body: &Body<'_>) -> Data {
-    let mut flow = Flow::default();
-    while body.statements.iter().fold(false, |news, of| news | flow.step(body, of)) {}
-    let mut out = Data::default();
-    for statement in &body.statements {
-        let Statement::Instruction { guard, opcode, operands, .. } = statement else { continue };
-        let is_guarded = guard.is_some_and(|guard| flow.registers.contains(guard.predicate));
-        let base = opcode.split('.').next().unwrap_or_default();
-        match base {
-            "bra" | "ret" | "exit" | "trap" => out.blocks |= is_guarded,
-            "brx" => out.blocks |= is_guarded || flow.has(operands),
-            // What is called is not followed.
-            "call" => out.blocks |= !operands.contains("vprintf"),
-            "ld" | "ldu" | "st" | "atom" | "red" => {
-                let address = operands.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
-                out.addresses |= is_guarded || address.is_some_and(|(of, _)| flow.has(of));
-            }
-            _ => {}
-        }
-    }
-    out
+/// What stands in the brackets of an access.
+pub(super) fn address(operands: &str) -> Option<&str> {
+    Some(operands.split_once('[')?.1.split_once(']')?.0)
 }

@@ -14,6 +14,7 @@ macro_rules! put {
 mod classify;
 mod count;
 mod data;
+mod merge;
 mod reach;
 pub(crate) mod reuse;
 mod scan;
@@ -25,7 +26,7 @@ use crate::class::Space;
 use crate::program::{Block, Function, Program, loops};
 use crate::{Class, Error};
 use scan::{Body, Guard, Statement};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
 /// The newest version that this reader was written for.
@@ -111,14 +112,15 @@ pub(crate) fn layout(text: &str) -> Result<Layout<'_>, Error> {
     let mut functions = Vec::new();
     for body in &module.bodies {
         let first = program.blocks.len();
-        functions.push(function(body, &mut program, &mut unknown));
+        let flow = data::Flow::new(body);
+        functions.push(function(body, &flow, &mut program, &mut unknown));
         program.functions.push(Function {
             name: body.name.to_owned(),
             kernel: body.entry,
             blocks: first..program.blocks.len(),
             arguments: arguments(body),
             in_place: in_place(body, functions.last().map_or(&[], |f| &f.accesses)),
-            data: data::of(body),
+            data: flow.data(body),
         });
     }
     program.unknown = unknown.into_iter().collect();
@@ -181,6 +183,7 @@ fn tallies(body: &Body<'_>, opcode: &str, operands: &str) -> bool {
 /// Splits a body: a block begins at a label and behind whatever may go elsewhere.
 fn function<'t>(
     body: &Body<'t>,
+    flow: &data::Flow<'t>,
     program: &mut Program,
     unknown: &mut BTreeSet<String>,
 ) -> Places<'t> {
@@ -196,6 +199,7 @@ fn function<'t>(
         accesses: Vec::new(),
     };
     let mut registers = BTreeMap::new();
+    let mut bitwise: Vec<Vec<bool>> = Vec::new();
     let mut reaches = reach::Reaches::new(&body.statements, body.entry);
     // Blocks by the labels in front of them, where branches lead, and which blocks go on to the
     // next.
@@ -220,6 +224,7 @@ fn function<'t>(
                         goes_on.push((blocks.len() - 1, blocks.len()));
                     }
                     blocks.push(Block::default());
+                    bitwise.push(Vec::new());
                     (open, reachable) = (true, true);
                 }
                 let mut instruction = classify::instruction(opcode, operands, &mut registers)
@@ -231,7 +236,10 @@ fn function<'t>(
                     guard.is_some() && !matches!(instruction.class, Class::Branch | Class::Call);
                 if instruction.class.memory().is_some() {
                     let (class, bytes) = (instruction.class, instruction.bytes);
-                    instruction.reach = reaches.reach(operands, bytes);
+                    instruction.reach = match class.memory() {
+                        Some(Space::Image) => data::address(operands).is_some_and(|of| flow.has(of)).then_some(u64::MAX),
+                        _ => reaches.reach(operands, bytes),
+                    };
                     let (at, guard, operands, block) = (*at, *guard, *operands, blocks.len() - 1);
                     let tallies = class == Class::AtomicLocal && tallies(body, opcode, operands);
                     places.accesses.push(Place {
@@ -244,8 +252,9 @@ fn function<'t>(
                         tallies,
                     });
                 }
-                if let Some(block) = blocks.last_mut() {
+                if let (Some(block), Some(bitwise)) = (blocks.last_mut(), bitwise.last_mut()) {
                     block.instructions.push(instruction);
+                    bitwise.push(merge::is_bitwise(opcode));
                 }
                 let base = opcode.split('.').next().unwrap_or_default();
                 falls = true;
@@ -264,6 +273,12 @@ fn function<'t>(
             }
         }
     }
+    let mut used: HashMap<u32, u32> = HashMap::new();
+    let own = blocks.get_mut(first..).unwrap_or_default();
+    for register in own.iter().flat_map(|block| &block.instructions).flat_map(|i| &i.reads) {
+        *used.entry(*register).or_default() += 1;
+    }
+    own.iter_mut().zip(&bitwise).for_each(|(block, of)| merge::merge(block, of, &used));
     let to_labels = branches.into_iter().filter_map(|(from, to)| Some((from, *labels.get(to)?)));
     all_loops.extend(loops(first, to_labels.chain(goes_on)));
     // A body without code returns at once, and has no block that could count it.

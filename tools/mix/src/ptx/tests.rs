@@ -484,3 +484,43 @@ fn what_follows_from_loaded_values_is_known_and_what_does_not_is_not_suspected()
 
 const MODULE_WITHOUT_K: &str =
     ".version 7.8\n.target sm_90\n.address_size 64\n.entry other()\n{\nret;\n}\n";
+
+/// Chains of operations on bits become as few instructions as three words each allow: the columns
+/// and the rows of Keccak, and what is read elsewhere, too, stays.
+#[test]
+fn operations_on_bits_are_joined() {
+    let steps = |lines: &str| {
+        let text = format!(
+            ".version 7.8\n.target sm_90\n.address_size 64\n.entry k()\n{{\n{lines}\nst.global.u32 [%rd9], %r9;\nret;\n}}\n"
+        );
+        let of = read(&text).unwrap();
+        let all = of.blocks[0].instructions.iter();
+        all.filter(|i| i.class == crate::Class::IntLogic).map(|i| i.steps).sum::<u32>()
+    };
+    let column = "xor.b32 %r5, %r0, %r1;\nxor.b32 %r6, %r5, %r2;\nxor.b32 %r7, %r6, %r3;\nxor.b32 %r9, %r7, %r4;";
+    assert_eq!(steps(column), 2);
+    let row = "not.b32 %r5, %r1;\nand.b32 %r6, %r5, %r2;\nxor.b32 %r9, %r6, %r0;";
+    assert_eq!(steps(row), 1);
+    let shared = "xor.b32 %r5, %r0, %r1;\nxor.b32 %r9, %r5, %r2;\nadd.u32 %r8, %r5, 1;";
+    assert_eq!(steps(shared), 2);
+    let shifts = "shl.b32 %r5, %r0, 13;\nxor.b32 %r9, %r5, %r0;";
+    assert_eq!(steps(shifts), 2);
+}
+
+#[test]
+fn images_whose_coordinates_were_loaded_and_loads_that_stay_are_known() {
+    let of = |line: &str| {
+        let text = format!(
+            ".version 7.8\n.target sm_90\n.address_size 64\n.entry k(.param .u64 k_param_0)\n{{\n\
+             mov.u32 %r1, %tid.x;\nld.global.u32 %r2, [%rd1];\n{line}\nret;\n}}\n"
+        );
+        read(&text).unwrap().blocks[0].instructions[2].clone()
+    };
+    let read = |at: &str| of(&format!("tex.2d.v4.f32.s32 {{%f1, %f2, %f3, %f4}}, [k_param_0, S, {{{at}, %r1}}];"));
+    assert_eq!((read("%r1").reach, read("%r2").reach), (None, Some(u64::MAX)));
+    assert_eq!(read("%r1").steps, 1);
+    let cube = "tex.3d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [k_param_0, S, {%f5, %f6, %f7, %f7}];";
+    assert_eq!(of(cube).steps, 2);
+    assert!(of("ld.global.f32 %f1, [%rd2];").pinned && of("ld.f32 %f1, [%rd2];").pinned);
+    assert!(!of("ld.global.nc.f32 %f1, [%rd2];").pinned && !of("ld.shared.f32 %f1, [%r3];").pinned);
+}

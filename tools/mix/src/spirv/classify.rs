@@ -169,6 +169,7 @@ fn made((class, flop, bytes): (Class, u32, u32), word: Word<'_>) -> Instruction 
         flop,
         bytes,
         steps: 1,
+        pinned: false,
         predicated: false,
         reach: None,
         writes: if result { vec![word.operand(1)] } else { Vec::new() },

@@ -403,6 +403,7 @@ impl Module {
                                 flop: 0,
                                 bytes: 0,
                                 steps: 1,
+                                pinned: false,
                                 predicated: false,
                                 reach: None,
                                 writes: Vec::new(),

@@ -182,10 +182,10 @@ fn candidates(of: &Kernel, device: &Device, model: &Bounds, worked: Figure) -> V
     if of.passes_on(device) {
         all.retain(|c| c.resource != Resource::Cache);
     }
-    // What one unit explains as well is no matter of issuing alone.
+    // Where one unit has most of what is issued, that unit is the matter, and not issuing.
     let of_units = all.iter().filter(|c| c.resource.is_issued_to()).map(|c| c.least.value);
     let of_units = of_units.fold(0.0, f64::max);
-    all.retain(|c| c.resource != Resource::Issue || of_units < RATHER * c.least.value);
+    all.retain(|c| c.resource != Resource::Issue || of_units < NEAR * c.least.value);
     // Units without work. Whether groups are uneven is known only where they were counted.
     let rest = of.units_busy.map(|share| Figure {
         value: 1.0 - share.value,

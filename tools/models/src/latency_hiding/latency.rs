@@ -128,10 +128,13 @@ pub fn tightest<R: Copy>(of: &[(R, f64)]) -> Option<(R, f64)> {
 /// instruction is issued when what it reads is ready, which is `latency` of its class after the
 /// instruction that wrote it, and one every `issue`. What is read here is an intermediate language,
 /// whose compiler moves loads up to where their addresses are known: within a block the order of
-/// the text binds nothing but barriers. The block is gone through twice, so that what a loop
+/// the text binds nothing but barriers, and loads behind stores that may change what they load
+/// (NVIDIA, CUDA C++ Programming Guide, `__restrict__`). The block is gone through twice, so that what a loop
 /// carries round is waited for.
 pub fn pass(block: &Block, issue: f64, latency: impl Fn(Class) -> f64) -> f64 {
     let mut ready: HashMap<u32, f64> = HashMap::new();
+    // When the last store to global memory was issued.
+    let mut stored = 0.0f64;
     let (mut now, mut first) = (0.0f64, 0.0);
     for round in 0..2 {
         if round == 1 {
@@ -147,7 +150,11 @@ pub fn pass(block: &Block, issue: f64, latency: impl Fn(Class) -> f64) -> f64 {
                 continue;
             }
             let inputs = instruction.reads.iter().filter_map(|r| ready.get(r));
-            let begin = inputs.copied().fold(open, f64::max);
+            let behind = if instruction.pinned { open.max(stored) } else { open };
+            let begin = inputs.copied().fold(behind, f64::max);
+            if instruction.class.changes_global() {
+                stored = stored.max(begin);
+            }
             for register in &instruction.writes {
                 ready.insert(*register, begin + takes);
             }
@@ -364,6 +371,7 @@ mod tests {
             flop: 0,
             bytes: 0,
             steps: 1,
+            pinned: false,
             predicated: false,
             reach: None,
             writes: writes.to_vec(),
@@ -387,6 +395,39 @@ mod tests {
             instructions: (0..6).map(|r| of(Class::SingleArith, &[r], &[r + 10])).collect(),
         };
         assert!(near(pass(&free, 1.0, latency), 6.0, 1e-9));
+    }
+
+    /// A load that a store may change comes behind it: a warp that runs alone waits for each.
+    #[test]
+    fn loads_stay_behind_stores_that_may_change_them() {
+        let of = |class, pinned, writes: &[u32], reads: &[u32]| clscope_mix::Instruction {
+            class,
+            flop: 0,
+            bytes: 0,
+            steps: 1,
+            pinned,
+            predicated: false,
+            reach: None,
+            writes: writes.to_vec(),
+            reads: reads.to_vec(),
+        };
+        let takes = |pinned| {
+            let instructions = (0..4).flat_map(|k| {
+                [
+                    of(Class::LoadGlobal, pinned, &[k], &[100]),
+                    of(Class::SingleArith, false, &[k + 10], &[k]),
+                    of(Class::StoreGlobal, false, &[], &[k + 10, 100]),
+                ]
+            });
+            let latency = |class| match class {
+                Class::LoadGlobal => 300.0,
+                Class::SingleArith => 4.0,
+                _ => 0.0,
+            };
+            pass(&Block { instructions: instructions.collect() }, 1.0, latency)
+        };
+        assert!(near(takes(true), 4.0 * 304.0, 4.0), "{}", takes(true));
+        assert!(takes(false) < 320.0, "{}", takes(false));
     }
 
     #[test]
@@ -413,6 +454,7 @@ mod tests {
             flop: 0,
             bytes: 0,
             steps: 1,
+            pinned: false,
             predicated: false,
             reach: None,
             writes: vec![writes],

@@ -48,6 +48,7 @@ fn a_chain_takes_as_long_beside_another_one() {
         flop: 0,
         bytes: 4,
         steps: 1,
+        pinned: false,
         predicated: false,
         reach: None,
         writes: vec![1],

@@ -135,10 +135,10 @@ fn starting(kernel: &Kernel, device: &Device) -> Option<Figure> {
 fn issue(kernel: &Kernel, device: &Device) -> Option<Figure> {
     let units = f64::from(device.compute_units.max(1));
     let warps = kernel.mix.as_ref()?.total().warps? as f64;
-    // One of the language may be several of the device's.
+    // One of the language may be several of the device's, or a part of one.
     let several = kernel.blocks.iter().map(|(block, entered)| {
-        let more = block.instructions.iter().map(|i| i.steps.saturating_sub(1)).sum::<u32>();
-        entered * f64::from(more)
+        let more = block.instructions.iter().map(|i| f64::from(i.steps) - 1.0).sum::<f64>();
+        entered * more
     });
     Some(device.get(name::ISSUE).ok()?.times((warps + several.sum::<f64>()) / units))
 }

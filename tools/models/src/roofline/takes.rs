@@ -8,6 +8,7 @@
 //!   are no faster than additions, which any of them makes.
 //! * **Constant memory** gives a warp one word in a turn.
 //! * **Sums of 64 bits** are addresses in part, and an access adds an offset by itself.
+//! * **Images** have a unit of their own, which interpolates four texels at no cost.
 //! * **Private memory** lays words of one index side by side: items that index their arrays differently
 //!   fetch a piece for each word.
 //!
@@ -21,7 +22,7 @@ use crate::device::{Device, name};
 use crate::figure::{Evidence, Figure, Missing};
 use crate::kernel::{KEPT, Kernel, held_in};
 use crate::traffic::{LAST, MEMORY, Moved, missed};
-use clscope_mix::{Class, SECTOR, Tally};
+use clscope_mix::{Block, Class, Instruction, SECTOR, Tally};
 
 /// Times of a resource, ns.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -115,6 +116,7 @@ pub(super) fn takes(
             Resource::ConstantMemory => of.constants(),
             Resource::PrivateMemory => of.private_of_warps().unwrap_or_else(|| of.private()),
             Resource::Barriers if device.is_cpu() => of.barriers(),
+            Resource::Images => of.images(),
             _ if ceiling.counted == Counted::Bytes => {
                 Takes::exactly(Figure::counted(tally.bytes).over(best))
             }
@@ -160,12 +162,14 @@ fn integers(kernel: &Kernel, device: &Device) -> Result<Option<Takes>, Missing> 
         let sums = device.get(if is_long { name::LONG } else { name::INTEGER });
         let best = sums.or_else(|_| device.get(name::INTEGER))?;
         let of = Of { kernel, device, class: *class, tally, best, worst: None };
+        let turns = if *class == Class::IntBits { 1.0 } else { of.turns() };
+        let own = of.lanes() as f64 * turns;
         let takes = match class {
             Class::LongArith => of.addresses(),
-            _ => Takes::exactly(Figure::counted(of.lanes()).over(best)),
+            _ => Takes::exactly(Figure::exact(own, Evidence::Counted).over(best)),
         };
         // As many operations on 32 bits as they take the time of.
-        let lanes = of.lanes() as f64 * (device.get(name::INTEGER)?.value / best.value);
+        let lanes = own * (device.get(name::INTEGER)?.value / best.value);
         match class {
             Class::IntLogic | Class::IntCompare | Class::LongLogic => logic += lanes,
             Class::IntBits => bits += lanes,
@@ -222,6 +226,40 @@ impl Of<'_> {
             true => each.into_iter().map(|(reach, times)| (reach, times / all)).collect(),
             false => vec![(None, 1.0)],
         }
+    }
+
+    /// Instructions of the device that one of the class becomes, on average.
+    fn turns(&self) -> f64 {
+        let own = |block: &Block, of: fn(&Instruction) -> f64| {
+            block.instructions.iter().filter(|i| i.class == self.class).map(of).sum::<f64>()
+        };
+        let sums = self.kernel.blocks.iter().map(|(block, times)| {
+            (times * own(block, |i| f64::from(i.steps)), times * own(block, |_| 1.0))
+        });
+        let (steps, all) = sums.fold((0.0, 0.0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
+        if all > 0.0 { steps / all } else { 1.0 }
+    }
+
+    /// Where coordinates were loaded, each item wants a piece of its own, which comes from where the
+    /// images fit.
+    fn images(&self) -> Takes {
+        let own = self.lanes() as f64;
+        let turns = Figure::exact(own * self.turns(), Evidence::Counted);
+        let near = turns.over(self.best);
+        let is_apart = |(reach, share): (Option<u64>, f64)| reach.map_or(0.0, |_| share);
+        let apart: f64 = self.reaches().into_iter().map(is_apart).sum();
+        let rate = |key: &str| self.device.get(key).ok().map(|rate| rate.value);
+        let rates = rate(name::L2).zip(rate(name::DRAM));
+        let Some((last, memory)) = rates.filter(|_| apart > 0.0 && !self.class.stores()) else {
+            return Takes::exactly(near);
+        };
+        let (set, pieces) = (self.kernel.images, own * apart * SECTOR as f64);
+        let cache = self.kernel.nearest_cache(self.device).unwrap_or(0.0);
+        let moved = Moved { gathered: pieces, ..Moved::dense(pieces) } * (1.0 - (cache / set.max(1.0)).min(1.0));
+        let behind = moved.ns(self.device, last, LAST);
+        let beyond = (moved * missed(set, self.device)).ns(self.device, memory, MEMORY);
+        let likely = near.larger(Figure::exact(behind.max(beyond), Evidence::Modelled));
+        Takes { least: near, likely, most: likely }
     }
 
     fn atomics(&self) -> Takes {
