@@ -3,6 +3,7 @@
 
 use crate::abi::entry::{H, Site};
 use crate::facts::objects;
+use crate::features::beside;
 use crate::recording;
 use crate::recording::guard;
 use crate::recording::guard::Entered;
@@ -12,6 +13,23 @@ use crate::recording::state;
 #[inline(always)]
 pub fn ended(entered: Entered, site: Site, code: i32, object: H) {
     entered.plain(site.function, code, || objects::id(object), Some(0), || [objects::word(object)]);
+}
+
+/// A call that makes something begins: what the recorder runs within it is none of its time.
+pub fn begin_making() {
+    if !beside::nothing_ran() {
+        beside::begin();
+    }
+}
+
+/// Ends such a call with the long form.
+pub fn made(entered: Entered, function: u16, code: i32, words: &[u64]) {
+    let end = recording::now();
+    let end = match beside::nothing_ran() {
+        true => end,
+        false => beside::without((entered.begin(), end), entered.thread.last.get()).1,
+    };
+    entered.call_at(function, code, words, end);
 }
 
 /// Ends a query of one object.

@@ -195,6 +195,8 @@ pub unsafe fn clGetContextInfo(
     if param_name == cl::CL_CONTEXT_REFERENCE_COUNT {
         // Events of complete commands hold their context in some runtimes: ours must not be seen.
         guard::protect((), || device_time::look_at_context(entered.thread, Some(context)));
+        let word = context.word();
+        guard::unseen(|| guard::protect((), || capture::lifetimes::context_counted(word)));
         entered.start_now();
     }
     // SAFETY: as above.

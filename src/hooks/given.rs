@@ -177,6 +177,7 @@ unsafe fn allocate(
     words: impl FnOnce(u64) -> [u64; 5],
     count: usize,
 ) -> P {
+    super::calls::begin_making();
     let (entered, made) = super::calls::passed(site, call);
     if entered.is_some() || inside(site) {
         given(made);
@@ -184,7 +185,8 @@ unsafe fn allocate(
     if let Some(entered) = entered {
         // SAFETY: the caller's promise.
         let code = unsafe { made.code(errcode) };
-        entered.call(site.function, code, words(made as u64).get(..count).unwrap_or(&[]));
+        let words = words(made as u64);
+        super::calls::made(entered, site.function, code, words.get(..count).unwrap_or(&[]));
     }
     made
 }

@@ -128,6 +128,7 @@ macro_rules! body {
                 hooks::created_unrecorded(returned, || unsafe { hooks::element_size(or!(null_mut(); $($format)?)) });
                 return returned;
             };
+            hooks::begin_making();
             // SAFETY: as above.
             let returned = guard::real_call(&entered, || unsafe { real($($arg),*) });
             // SAFETY: errcode_ret is NULL or was written by the call.
@@ -135,7 +136,7 @@ macro_rules! body {
             // SAFETY: as above.
             let element = if code == 0 { unsafe { hooks::element_size(or!(null_mut(); $($format)?)) } } else { 0 };
             let id = u64::from(objects::created(returned, element));
-            entered.call($id, code, &[id, $($keep),*]);
+            hooks::made(entered, $id, code, &[id, $($keep),*]);
             returned
         }
     };

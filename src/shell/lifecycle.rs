@@ -52,7 +52,7 @@ fn start() -> bool {
         // The runtime reads them in this call; the application may change them again.
         config::of_opencl();
     }
-    let told = settings.captures().then_some(capture::timed as device_time::Timed);
+    let told = settings.captures().then_some(followed as device_time::Told);
     device_time::begin(settings.device_timing, counted, told);
     call_sites::begin(settings.call_sites);
     stale::begin();
@@ -69,6 +69,14 @@ fn start() -> bool {
     sampler::begin(recording);
     counters::begin(recording);
     true
+}
+
+/// A launch that may be captured ran, or failed.
+fn followed(command: u64, ran: Option<(u64, u64)>) {
+    match ran {
+        Some((start, end)) => capture::timed(command, start, end),
+        None => capture::lifetimes::failed(command),
+    }
 }
 
 /// Keeps what Intel's runtime counted for a command.

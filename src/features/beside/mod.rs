@@ -71,10 +71,15 @@ pub fn took_behind(ticks: u64) {
     BEHIND.set(BEHIND.get().saturating_add(ticks));
 }
 
-/// A command is about to be enqueued: whether its queue is known as the application's.
-pub fn arrived(command: &Command<'_>) -> bool {
+/// A call has begun: nothing was run in it yet.
+pub fn begin() {
     OWN.set(0);
     BEHIND.set(0);
+}
+
+/// A command is about to be enqueued: whether its queue is known as the application's.
+pub fn arrived(command: &Command<'_>) -> bool {
+    begin();
     (command.live)(command.queue.word())
 }
 

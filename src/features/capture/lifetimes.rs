@@ -2,16 +2,19 @@
 //! programs, queues, contexts. Refuses to look at launches.
 #![forbid(unsafe_code)]
 
+use super::super::beside;
 use super::look::{self, Effort};
 use super::pool::{self, Pool};
-use super::{LAST_SLICE, SLICE, is_free, program, state, wanted};
+use super::{FLYING, LAST_SLICE, SLICE, is_free, program, state, wanted};
 use crate::abi::constants as cl;
 use crate::abi::entry::H;
 use crate::facts::arguments::{Allocated, ask};
 use crate::facts::info as facts;
+use crate::recording;
 use crate::runtime::functions as api;
 use crate::settings::config;
 use clscope_trace::values::Sample;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The application has made memory in a context, inside its own call; `how` where it is shared.
 pub fn made(slot: usize, context: H, bytes: usize, how: Option<Allocated>) {
@@ -81,6 +84,17 @@ pub fn gives_back(code: i32) -> bool {
     .unwrap_or(false)
 }
 
+/// The application asks for a context's count of references: queues and memory of the recorder's hold
+/// their context in some runtimes, and must not be seen.
+pub fn context_counted(context: usize) {
+    let is_it = |pool: &Pool| pool.context == context;
+    if !wanted() || state(|s| s.pools.iter().any(is_it)) != Some(true) || is_free() != Some(true) {
+        return;
+    }
+    look::look(Effort::Some(SLICE));
+    apart(|pool| is_it(pool) && pool.is_resting(), |pool| pool.release(true));
+}
+
 /// The application gives a context back for good.
 pub fn context_ends(context: usize) {
     if !wanted() {
@@ -106,6 +120,33 @@ pub fn queue_ends(queue: usize) {
     }
 }
 
+/// Ticks that the recorder's memory took since a capture told of them.
+static TOOK: AtomicU64 = AtomicU64::new(0);
+
+/// That took from then on until now: none of the time of the application's call, if one is under way.
+fn took(begun: u64) {
+    let ticks = recording::now().wrapping_sub(begun);
+    TOOK.fetch_add(ticks, Ordering::Relaxed);
+    beside::took_behind(ticks);
+}
+
+/// Ticks of host time that making memory, and waiting for it, took since they were taken last.
+pub(super) fn take_took() -> u64 {
+    TOOK.swap(0, Ordering::Relaxed)
+}
+
+/// A command failed, or never began since what it waits for had failed: what follows it in its queue
+/// may run all the same, so that a copy of what it leaves holds what it was given.
+pub fn failed(command: u64) {
+    if FLYING.load(Ordering::Relaxed) > 0 {
+        state(|s| {
+            if let Some(launch) = s.traffic.watched(command) {
+                launch.unchecked = Some("the launch failed on the device, or never began");
+            }
+        });
+    }
+}
+
 /// Waits for a moment until memory of a context's pool exists that a launch lacked: once for each such
 /// launch. The pool stays where it is.
 pub(super) fn await_memory(context: usize) {
@@ -115,7 +156,9 @@ pub(super) fn await_memory(context: usize) {
     }
     let awaited = state(|s| s.pools.iter_mut().find(|pool| is_it(pool)).map(Pool::awaited));
     if let Some(awaited) = awaited.flatten() {
+        let begun = recording::now();
         awaited.wait(SLICE);
+        took(begun);
     }
 }
 
@@ -125,18 +168,27 @@ pub(super) fn grow(context: usize) {
     if state(|s| s.pools.iter().any(is_it)) != Some(true) || is_free() != Some(true) {
         return;
     }
-    let taken = state(|s| {
-        let at = s.pools.iter().position(is_it)?;
-        Some(s.pools.swap_remove(at))
-    });
-    let Some(mut pool) = taken.flatten() else { return };
-    pool.grow();
+    let begun = recording::now();
+    apart(is_it, Pool::grow);
+    took(begun);
+}
+
+/// Does something with a pool, which takes a while, outside of the state: its place is kept.
+fn apart(is_it: impl Fn(&Pool) -> bool, run: impl FnOnce(&mut Pool)) {
+    let taken = state(|s| s.pools.iter_mut().find(|pool| is_it(pool)).map(Pool::leave));
+    let Some((mut pool, token)) = taken.flatten() else { return };
+    run(&mut pool);
+    let mut pool = Some(pool);
     state(|s| {
-        if let Some(at) = s.pools.iter().position(|other| other.is(pool.at())) {
-            // Made meanwhile, by what the application has made.
-            let other = s.pools.swap_remove(at);
-            pool.join(&other);
+        let place = s.pools.iter_mut().find(|place| place.is_place_of(&token));
+        if let Some(place) = place
+            && let Some(pool) = pool.take()
+        {
+            place.put_back(pool);
         }
-        s.pools.push(pool);
     });
+    // The application gave the context back meanwhile, or another thread had the state for too long.
+    if let Some(mut pool) = pool {
+        pool.release(true);
+    }
 }

@@ -227,7 +227,7 @@ fn captured(flight: &mut Flight, whole: &Whole) {
         }
         log::slot(draw, json!({ "command": flight.def.command, "captured": whole.folder }));
     }
-    flight.def.took = took;
+    flight.def.took = took.saturating_add(super::lifetimes::take_took());
     recording::define(&flight.def.clone().into());
 }
 

@@ -8,7 +8,9 @@ use super::recent;
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, P};
 use crate::facts::arguments::{self, Allocated, Argument, Kernel, Memory as Kind, Shared, ask};
+use crate::facts::info::Info;
 use crate::facts::{images, info};
+use crate::os::memory::readable::is_readable;
 use crate::runtime::functions as api;
 use clscope_trace::ids::hex;
 use serde_json::{Value, json};
@@ -300,6 +302,7 @@ impl Reach {
                 return Err(FINE.to_owned());
             }
         }
+        check_readable(about, object, flags, (begin, end - begin))?;
         let mut kind = json!({ "kind": "buffer" });
         if end - begin < bytes {
             set(&mut kind, "part", json!({ "offset": begin, "whole": bytes }));
@@ -355,6 +358,8 @@ impl Reach {
                     set(&mut image, "of_memory", memory);
                     set(&mut image, "of_offset", offset);
                 }
+                let all = ask(about, object, cl::CL_MEM_SIZE).ok_or("has an unknown size")?;
+                check_readable(about, object, flags, (0, all))?;
                 let about = json!({ "kind": "image", "image": image });
                 self.add(Memory { source, bytes: texels, flags, about })
             }
@@ -391,6 +396,26 @@ impl Reach {
     }
 }
 
+/// A copy reads all of a memory, where a kernel may touch a part: of the application's own bytes
+/// (`CL_MEM_USE_HOST_PTR`) each must be readable.
+fn check_readable(
+    about: Option<Info>,
+    object: H,
+    flags: u64,
+    (begin, bytes): (usize, usize),
+) -> Result<(), String> {
+    if flags & cl::CL_MEM_USE_HOST_PTR == 0 {
+        return Ok(());
+    }
+    let host: usize = ask(about, object, cl::CL_MEM_HOST_PTR).ok_or("has unknown host memory")?;
+    match is_readable(host.saturating_add(begin), bytes) {
+        true => Ok(()),
+        false => Err(UNREADABLE.to_owned()),
+    }
+}
+
+const UNREADABLE: &str = "is of host memory that cannot be read: it is protected (mprotect), or goes \
+                          on behind the end of its file";
 const FINE: &str = "is of fine-grained shared memory, which the host may write at any time";
 
 fn sampler(slot: usize, object: H) -> Result<Value, String> {

@@ -14,6 +14,7 @@ use crate::runtime::functions as api;
 use crate::runtime::waiting;
 use crate::settings::config;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// Bytes of which a second copy is made without being asked for.
@@ -82,6 +83,8 @@ pub struct Pool {
     refused: u64,
     /// The most that is made ahead of launches, of many and of one, once that is known.
     ahead: Option<[u64; 2]>,
+    /// Lives while another is away whose place this keeps.
+    away: Weak<()>,
 }
 
 /// Memory whose first writing is waited for, by events that are retained.
@@ -195,6 +198,7 @@ impl Pool {
             seen: 0,
             refused: u64::MAX,
             ahead: None,
+            away: Weak::new(),
         }
     }
 
@@ -219,23 +223,42 @@ impl Pool {
         known
     }
 
-    /// Its way in and its context.
-    pub fn at(&self) -> (usize, usize) {
-        (self.slot, self.context)
-    }
-
     /// Whether it is that one.
     pub fn is(&self, (_, context): (usize, usize)) -> bool {
         self.context == context
     }
 
-    /// Takes over what another of the same context, without memory, has counted.
-    pub fn join(&mut self, other: &Self) {
-        self.is_unified |= self.shared.all == 0 && other.is_unified;
-        self.seen = self.seen.saturating_add(other.seen);
-        for (of, more) in [(&mut self.buffer, &other.buffer), (&mut self.shared, &other.shared)] {
-            of.all = of.all.saturating_add(more.all);
-            of.wanted = of.wanted.max(more.wanted);
+    /// Takes it out of its place, to grow or to be released. What stays there has no memory and does not grow; it counts
+    /// what the application makes until what is returned is put back, or dropped.
+    pub fn leave(&mut self) -> (Self, Arc<()>) {
+        let token = Arc::new(());
+        let left = |of: &Memory| Memory { all: of.all, ..Memory::default() };
+        let place = Self {
+            queues: Vec::new(),
+            buffer: left(&self.buffer),
+            shared: left(&self.shared),
+            away: Arc::downgrade(&token),
+            ..*self
+        };
+        (std::mem::replace(self, place), token)
+    }
+
+    /// Whether this keeps the place of what left with that token.
+    pub fn is_place_of(&self, token: &Arc<()>) -> bool {
+        std::ptr::eq(self.away.as_ptr(), Arc::as_ptr(token))
+    }
+
+    /// Puts what had left back into its place, with what was counted there.
+    pub fn put_back(&mut self, grown: Self) {
+        let place = std::mem::replace(self, grown);
+        (self.is_unified, self.seen, self.ahead) = (place.is_unified, place.seen, place.ahead);
+        for (of, left) in [(&mut self.buffer, place.buffer), (&mut self.shared, place.shared)] {
+            of.all = left.all;
+            of.wanted = of.wanted.max(left.wanted);
+        }
+        if place.epoch != self.epoch {
+            // The application was refused memory meanwhile.
+            self.release(false);
         }
     }
 
@@ -326,7 +349,9 @@ impl Pool {
         let many = stepped(of.all.saturating_mul(LAUNCHES)).min(many);
         let ahead = many.max(stepped(of.all).min(one));
         if ahead > of.bytes as u64 {
-            of.wanted = of.wanted.max(ahead);
+            // At least twice as much as before: the application waits for each growth.
+            let twice = (of.bytes as u64).saturating_mul(2).min(one);
+            of.wanted = of.wanted.max(ahead).max(twice);
         }
     }
 
@@ -350,9 +375,14 @@ impl Pool {
         self.buffer.used.is_empty() && self.shared.used.is_empty()
     }
 
+    /// Whether nothing is handed out, and it is where it belongs.
+    pub fn is_resting(&self) -> bool {
+        self.away.strong_count() == 0 && self.is_idle()
+    }
+
     /// Whether it would grow.
     pub fn would_grow(&self) -> bool {
-        self.is_idle()
+        self.is_resting()
             && (self.buffer.wanted > self.buffer.bytes as u64
                 || self.shared.wanted > self.shared.bytes as u64)
     }
@@ -498,6 +528,57 @@ pub fn any() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_context_has_one_pool_while_it_grows() {
+        // SAFETY: a value that nothing is asked about.
+        let mut place = Pool::new(0, unsafe { H::from_word(8) });
+        place.ahead = Some([0, 0]);
+        place.made(7000, None);
+        place.buffer.wanted = 1 << 20;
+        assert!(place.would_grow());
+        let (mut grown, token) = place.leave();
+        assert!(place.is_place_of(&token) && !grown.is_place_of(&token));
+        // Meanwhile the application makes memory, gives some back, and a launch lacks more.
+        place.made(5000, None);
+        place.made(300, None);
+        place.freed(300, false);
+        place.buffer.wanted = 9 << 20;
+        assert!(!place.would_grow(), "one grows at a time");
+        (grown.buffer.at, grown.buffer.bytes, grown.buffer.wanted) = (1, 1 << 20, 0);
+        place.put_back(grown);
+        drop(token);
+        assert_eq!((place.seen, place.buffer.all), (12_000, copies(7000) + copies(5000)));
+        assert_eq!((place.buffer.at, place.buffer.bytes), (1, 1 << 20));
+        assert!(place.would_grow(), "what was lacking meanwhile is made next");
+        // Where what left does not come back, another grows.
+        drop(place.leave());
+        place.buffer.wanted = 1 << 20;
+        assert!(place.would_grow());
+    }
+
+    #[test]
+    fn memory_made_ahead_grows_seldom_and_holds_a_launch() {
+        let limits = [32u64 << 20, 256 << 20];
+        for size in [64u64, 4096, 65_536, 1 << 20, 4 << 20, 100 << 20, 1 << 30] {
+            // SAFETY: a value that nothing is asked about.
+            let mut pool = Pool::new(0, unsafe { H::from_word(8) });
+            pool.ahead = Some(limits);
+            let (mut growths, mut first) = (0, 0);
+            for _ in 0..1000 {
+                pool.made(size, None);
+                if pool.would_grow() {
+                    growths += 1;
+                    (pool.buffer.bytes, pool.buffer.wanted) = (pool.buffer.wanted as usize, 0);
+                    first = if first == 0 { pool.buffer.bytes as u64 } else { first };
+                }
+                let all = pool.buffer.all.min(limits[1]);
+                assert!(pool.buffer.bytes as u64 >= all && pool.buffer.bytes as u64 <= limits[1]);
+            }
+            let doublings = (limits[1] as f64 / first as f64).log2().ceil();
+            assert!(f64::from(growths) <= doublings + 1.0, "{size}: {growths} growths");
+        }
+    }
 
     #[test]
     fn steps_hold_what_is_asked_and_a_quarter_more_at_most() {

@@ -189,12 +189,11 @@ impl Calls {
         if failed == 0 && missing && queued != 0 && start == 0 {
             // Intel's CPU runtime calls a command complete that is behind a failed wait list.
             ring::untimed(t, entry.command(), Untimed::NeverStarted, 0, observed);
+            tell(entry.command(), None);
         } else if failed == 0 {
             ring::timing(t, entry.command(), stamps, observed);
-            if let Some(told) = current().and_then(|device| device.told) {
-                let [.., start, end] = stamps;
-                told(entry.command(), start, end);
-            }
+            let [.., start, end] = stamps;
+            tell(entry.command(), Some((start, end)));
             if self.counted {
                 self.counters(event, entry.command());
             }
@@ -202,7 +201,8 @@ impl Calls {
             match self.status(event) {
                 Some(status) if status > cl::CL_COMPLETE => return Seen::NotYet,
                 Some(status) if status < cl::CL_COMPLETE => {
-                    ring::untimed(t, entry.command(), Untimed::Failed, status, observed)
+                    ring::untimed(t, entry.command(), Untimed::Failed, status, observed);
+                    tell(entry.command(), None);
                 }
                 _ if failed == cl::CL_PROFILING_INFO_NOT_AVAILABLE => {
                     // The runtime does not switch as we thought, or the switch came between two
@@ -216,6 +216,13 @@ impl Calls {
         // SAFETY: the caller's promise; it learns that the entry is done with.
         unsafe { self.release(entry) };
         Seen::Done
+    }
+}
+
+/// Tells who follows launches when a command ran, or that it failed.
+fn tell(command: u64, ran: Option<(u64, u64)>) {
+    if let Some(told) = current().and_then(|device| device.told) {
+        told(command, ran);
     }
 }
 

@@ -101,14 +101,14 @@ pub struct Queue {
 /// What becomes of what a runtime counted for a command.
 pub type Report = fn(command: u64, bytes: Vec<u8>);
 
-/// What becomes of when a command ran, by the device's stamps in ns.
-pub type Timed = fn(command: u64, start: u64, end: u64);
+/// What becomes of when a command ran, by the device's stamps in ns; `None` where it failed.
+pub type Told = fn(command: u64, ran: Option<(u64, u64)>);
 
 /// Everything about device time of one process.
 pub struct DeviceTime {
     pub timing: DeviceTiming,
     report: Report,
-    told: Option<Timed>,
+    told: Option<Told>,
     queues: List<Queue>,
     /// Queues by handle: addresses of queues that are never freed, even, with [`GONE`] beside them.
     handles: Map,
@@ -126,8 +126,8 @@ pub struct DeviceTime {
 static CURRENT: Current<DeviceTime> = Current::none();
 
 /// Begins anew: the first call of a process. `report` takes what runtimes count by themselves,
-/// `told` when commands ran.
-pub fn begin(timing: DeviceTiming, report: Report, told: Option<Timed>) {
+/// `told` when commands ran, or that they failed.
+pub fn begin(timing: DeviceTiming, report: Report, told: Option<Told>) {
     CURRENT.keep(DeviceTime::new(timing, report, told));
 }
 
@@ -138,7 +138,7 @@ pub fn current() -> Option<&'static DeviceTime> {
 }
 
 impl DeviceTime {
-    fn new(timing: DeviceTiming, report: Report, told: Option<Timed>) -> Self {
+    fn new(timing: DeviceTiming, report: Report, told: Option<Told>) -> Self {
         let sampler = match timing {
             DeviceTiming::Sample => Some(sampling::LaunchSampler::new(false)),
             DeviceTiming::Auto => Some(sampling::LaunchSampler::new(true)),

@@ -348,8 +348,8 @@ impl LaunchSampler {
             crate::recording::diag::note(
                 "sampled-timing",
                 &format!(
-                    "timing every launch would add {:.1} % to the time, more than the budget of {:.1} %: a random part of launches and transfers is timed, totals are estimates with intervals",
-                    100.0 * price / own,
+                    "timing every launch would add at least {:.1} % to the time, more than the budget of {:.1} %: a random part of launches and transfers is timed, totals are estimates with intervals",
+                    100.0 * (price - SURE * error) / own,
                     100.0 * budget
                 ),
             );

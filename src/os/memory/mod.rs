@@ -4,6 +4,7 @@
 //! refused once counts as short for good: recording ends then, and asks for little more.
 
 mod arena;
+pub mod readable;
 
 use crate::os::memory::arena::Arena;
 use std::alloc::{GlobalAlloc, Layout, System};

@@ -241,15 +241,26 @@ fn run() -> ExitCode {
 }
 
 /// Names the commands that take `--window` where another one was given it: their outputs say that
-/// joules are of a part of the run.
+/// joules are of a part of the run. Names the formats of `export` where something else came first.
 fn with_hint(mut error: clap::Error) -> clap::Error {
     let window = ContextValue::String("--window".to_owned());
-    if error.kind() == ErrorKind::UnknownArgument
-        && error.get(ContextKind::InvalidArg) == Some(&window)
-    {
-        let hint = "`clscope report --window FROM..TO` and `clscope diff --window FROM..TO` give energy of a part of the run";
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
-    }
+    let is_export = error
+        .get(ContextKind::Usage)
+        .is_some_and(|usage| usage.to_string().contains("export <COMMAND>"));
+    let hint = match error.kind() {
+        ErrorKind::UnknownArgument if error.get(ContextKind::InvalidArg) == Some(&window) => {
+            "`clscope report --window FROM..TO` and `clscope diff --window FROM..TO` give energy of a part of the run".to_owned()
+        }
+        ErrorKind::UnknownArgument | ErrorKind::InvalidSubcommand if is_export => {
+            let all = Cli::command();
+            let formats = all.find_subcommand("export").into_iter();
+            let formats = formats.flat_map(|export| export.get_subcommands());
+            let names: Vec<&str> = formats.map(|of| of.get_name()).collect();
+            format!("name a format first, as in `clscope export perfetto TRACE`: {}", names.join(", "))
+        }
+        _ => return error,
+    };
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
     error
 }
 

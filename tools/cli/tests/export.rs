@@ -182,6 +182,20 @@ fn a_small_trace_shows_all_it_holds() {
 }
 
 #[test]
+fn a_trace_without_a_format_is_answered_with_the_formats() {
+    let stage = Stage::new();
+    for arguments in [&["t.clscope"][..], &["--format", "perfetto", "t.clscope"]] {
+        let output = stage.clscope().arg("export").args(arguments).ended();
+        let said = stderr(&output);
+        assert!(
+            !output.status.success() && said.contains("clscope export perfetto TRACE"),
+            "{said}"
+        );
+        assert!(said.contains("perfetto, chrome, folded, speedscope, pprof, parquet"), "{said}");
+    }
+}
+
+#[test]
 fn what_never_ended_is_shown_as_such() {
     let stage = Stage::new();
     let mut process = small();

@@ -346,7 +346,10 @@ fn what_is_not_known_is_said() {
     std::fs::remove_dir_all(stage.join("t.clscope")).unwrap();
     save(&process, &stage.join("t.clscope"));
     let text = page(&stage, &[]);
-    assert!(text.contains("killed, or still running") && text.contains("class=\"warning\""));
+    assert!(
+        text.contains("<td>the process did not end in order: it was killed")
+            && text.contains("class=\"warning\"")
+    );
     let none = stage.clscope().args(["report", "none.clscope", "--format", "html"]).ended();
     assert!(!none.status.success() && stderr(&none).contains("none.clscope"));
 }

@@ -8,6 +8,7 @@ use clscope_capture::meta::Meta;
 use clscope_capture::program::Program;
 use clscope_capture::running;
 use clscope_capture::system::{self, Held};
+use clscope_io::text::count;
 use clscope_launch::application;
 use clscope_profile::changes;
 use clscope_profile::contents::{Contents, contents};
@@ -92,8 +93,8 @@ pub(super) fn conclude(
     contents.unreadable.iter().take(5).for_each(|text| plan.tell(format_args!("warning: {text}")));
     if contents.dropped > 0 {
         plan.tell(format_args!(
-            "warning: {} records were dropped; `clscope report` gives the reason",
-            contents.dropped
+            "warning: {} dropped; `clscope report` gives the reason",
+            count(contents.dropped, "record was", "records were")
         ));
     }
     if plan.changes() && contents.processes > 0 {

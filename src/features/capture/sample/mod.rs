@@ -321,6 +321,7 @@ impl Samples {
     pub fn affords(&self, draw: &Draw, bytes: u64, now: f64) -> f64 {
         let run = (now - self.started.unwrap_or(now)).max(0.0);
         let takes = self.takes.at(bytes.saturating_add(self.pending) as f64);
+        let alone = self.takes.at(bytes as f64);
         let [first, fill, more] = self.spent;
         // The length that a run has where a share of it, or some seconds at least, are so much.
         let length = |need: f64, least: f64, share: f64| match need <= least {
@@ -328,7 +329,10 @@ impl Samples {
             false => need / share,
         };
         let needs = match self.part(draw) {
-            Part::First => length(first + fill + takes / ONE, FILL.0, FILL.1),
+            Part::First => {
+                // Its own part; what is under way is no part of it.
+                length(first + fill + takes - alone + alone / ONE, FILL.0, FILL.1)
+            }
             Part::Fill => {
                 let together = length(first + fill + takes, FILL.0, FILL.1);
                 length(fill + takes, OTHERS, FILL.1).max(together)

@@ -206,8 +206,8 @@ fn captures_keep_to_their_share_of_time() {
     // What is under way counts, and is of a class that has it: others keep to their own share.
     let other = all.launched(kernel_on(2), 1, 100.0).draw.unwrap();
     all.pends(Some(draw), 500_000_000, true);
-    assert!(affords(&all, &other, 400_000_000, 100.0));
-    assert!(!affords(&all, &other, 600_000_000, 100.0));
+    assert!(affords(&all, &other, 740_000_000, 100.0));
+    assert!(!affords(&all, &other, 760_000_000, 100.0));
     all.pends(Some(draw), 500_000_000, false);
     all.pends(Some(draw), 0, true);
     let second = Draw { slot: 1, ..draw };

@@ -242,7 +242,7 @@ fn an_enqueue_that_our_event_may_have_broken_is_repeated_without_it() {
 #[test]
 fn captures_give_back_all_that_they_hold() {
     for (setting, value) in [("CLSCOPE_CAPTURE", "*:1,2,3,50"), ("CLSCOPE_SAMPLE", "4")] {
-        for line in APPS {
+        for line in APPS.into_iter().chain(["captured_apart many"]) {
             let stage = Stage::new(Runtime::FakeLoader);
             let bare = run(&stage, Mode::Bare, line, &[]);
             let with = run(&stage, Mode::Preload, line, &[(setting, value)]);

@@ -122,6 +122,9 @@ fn an_end_that_a_full_disk_did_not_take_is_no_kill() {
         let issues = Recorded::read(&[&trace]).issues;
         let is = |code| issues.iter().any(|issue| issue.kind.code() == code);
         assert!(is("end-unwritten") && !is("not-ended"), "{mode:?}: {issues:#?}");
+        let page = stage.clscope(["report", "--format", "html"]).arg(&trace).run().success().stdout;
+        let said = issues.iter().find(|issue| issue.kind.code() == "end-unwritten").unwrap();
+        assert!(page.contains(&format!("<td>{}</td>", said.kind)) && !page.contains("killed"));
         std::fs::remove_dir_all(&trace).unwrap();
     }
 }

@@ -157,3 +157,37 @@ fn pipes_and_built_in_kernels_are_refused_with_the_reason() {
         assert_eq!(refused(&runtime, "pipe", "piped", "argument 0 is a pipe"), intel);
     }
 }
+
+/// Captures touch no memory that a launch does not, hold nothing that the application can count, and
+/// take no launch that failed for one that ran.
+#[test]
+fn captures_are_not_seen_and_a_failed_launch_is_not_checked() {
+    for runtime in Runtime::real() {
+        for case in ["protected", "counted", "many", "failed"] {
+            let stage = Stage::new(runtime.clone());
+            let line = format!("captured_apart {case}");
+            let bare = stage.app(Mode::Bare, "bare", &line).run().success();
+            for (setting, value) in [("CLSCOPE_CAPTURE", "*:1,2,3"), ("CLSCOPE_SAMPLE", "4")] {
+                stage.forget("t");
+                let run = stage.app(Mode::Preload, "t", &line).env(setting, value).run().success();
+                assert_eq!(run.seen(), bare.seen(), "{runtime:?} {case} {setting}");
+                let recorded = Recorded::read(&[&stage.trace("t")]);
+                let captures = &recorded.only().definitions.captures;
+                assert!(!captures.is_empty(), "{runtime:?} {case} {setting}");
+                match case {
+                    "protected" => assert!(
+                        captures.iter().all(|c| c.refused.contains("cannot be read")),
+                        "{runtime:?} {setting}: {captures:?}"
+                    ),
+                    "failed" => {
+                        for folder in folders(&stage.trace("t")) {
+                            let said = document(&stage.trace("t").join("captures").join(folder));
+                            assert_eq!(said["checked"], false, "{runtime:?} {setting}: {said}");
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+}

@@ -206,5 +206,13 @@ fn several_programs_are_named() {
         Runtime::FakeLoader.select(stage.clscope(record)).run().success();
         let report = stdout(&stage, &["report", "t"]);
         assert!(report.starts_with(named), "{script}: {report}");
+        let page = stdout(&stage, &["report", "t", "--format", "html"]);
+        let runs = script.split(';').count();
+        let names = named.trim_end_matches(": ").trim_end_matches(" 3");
+        let title = match runs {
+            1 => format!("<title>{names} – clscope"),
+            _ => format!("<title>{names}, {runs} processes – clscope"),
+        };
+        assert!(page.contains(&title), "{script}: no {title}");
     }
 }

@@ -212,14 +212,11 @@ fn script_text(page: &mut Html, json: &str) {
 }
 
 fn title(report: &Report) -> String {
-    let program = report.processes.iter().find(|p| !p.executable.is_empty()).map(|p| {
-        let name = p.executable.rsplit('/').next().unwrap_or(&p.executable);
-        match report.processes.len() {
-            1 => name.to_owned(),
-            n => format!("{name}, {n} processes"),
-        }
-    });
-    program.unwrap_or_else(|| report.traces.join(", "))
+    match (report.programs_text(), report.processes.len()) {
+        (programs, _) if programs.is_empty() => report.traces.join(", "),
+        (programs, 1) => programs,
+        (programs, n) => format!("{programs}, {n} processes"),
+    }
 }
 
 fn head(page: &mut Html, report: &Report, options: &Options) {

@@ -40,9 +40,10 @@ pub fn section(page: &mut Html, report: &Report) {
             page.raw("</td>");
             figure(page, Some(p.threads as f64), count);
             page.raw("<td>").name(&p.device_timing).raw("</td><td>");
-            match &p.running_as_of {
-                Some(as_of) => page.raw("still runs, as of ").put(as_of),
-                None => page.raw(if p.ended { "in order" } else { "killed, or still running" }),
+            match (&p.running_as_of, &p.no_end) {
+                (Some(as_of), _) => page.raw("still runs, as of ").put(as_of),
+                (None, Some(why)) => page.name(why),
+                (None, None) => page.raw(if p.ended { "in order" } else { "not known" }),
             };
             page.raw("</td>");
         },

@@ -8,7 +8,7 @@ use super::sentences::outliers;
 use crate::energy::result::{Class, DeviceEnergy, PartOf};
 use crate::interval::Interval;
 use crate::report::Report;
-use crate::report::data::{Commands, Function, Process};
+use crate::report::data::{Commands, Function};
 use clscope_analysis::Trace;
 use clscope_analysis::input::Definitions;
 use clscope_analysis::stats::sketch::Distribution;
@@ -50,26 +50,15 @@ pub fn rows(report: &Report, trace: &Trace<'_>, stats: &Stats) -> Answer {
 }
 
 /// Program and arguments of the first process that has some; of several programs their names.
-fn name_programs(processes: &[Process]) -> String {
-    let name = |p: &Process| -> String {
-        let path = p.arguments.first().unwrap_or(&p.executable);
-        path.rsplit('/').next().unwrap_or(path).to_owned()
-    };
-    let mut names: Vec<String> = Vec::new();
-    for name in processes.iter().map(name) {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    let first = processes.iter().find(|p| !p.arguments.is_empty());
-    match (names.as_slice(), first) {
-        ([first, second], _) => format!("{first} and {second}"),
-        ([first, _, _, ..], _) => format!("{first} and {} more", names.len() - 1),
-        (_, Some(p)) => {
+fn name_programs(report: &Report) -> String {
+    let first = report.processes.iter().find(|p| !p.arguments.is_empty());
+    match (report.programs().len(), first) {
+        (1, Some(p)) => {
             let rest = p.arguments.iter().skip(1).cloned();
-            names.into_iter().chain(rest).collect::<Vec<_>>().join(" ")
+            std::iter::once(report.programs_text()).chain(rest).collect::<Vec<_>>().join(" ")
         }
-        (_, None) => processes.first().map_or_else(String::new, |p| p.executable.clone()),
+        (1, None) => report.processes.first().map_or_else(String::new, |p| p.executable.clone()),
+        _ => report.programs_text(),
     }
 }
 
@@ -77,7 +66,7 @@ fn run(report: &Report, wall: f64, devices: &BTreeSet<&str>) -> Run {
     let measured = report.energy.iter().flat_map(|e| &e.devices).filter(|d| d.window.is_none());
     let watts = measured.filter_map(DeviceEnergy::own_watts).reduce(Interval::plus);
     Run {
-        command: name_programs(&report.processes),
+        command: name_programs(report),
         processes: report.processes.len(),
         wall_ns: wall,
         wall_processes: 1,

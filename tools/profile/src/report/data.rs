@@ -127,6 +127,29 @@ impl Report {
         (ns > 0).then(|| (busy, busy.map(|busy| (busy / ns as f64).min(1.0))))
     }
 
+    /// Names of the programs that were recorded, each once.
+    pub fn programs(&self) -> Vec<&str> {
+        let mut names = Vec::new();
+        for process in &self.processes {
+            let path = process.arguments.first().unwrap_or(&process.executable);
+            let name = path.rsplit('/').next().unwrap_or(path);
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
+    /// These names in words; empty where there are none.
+    pub fn programs_text(&self) -> String {
+        match self.programs().as_slice() {
+            [] => String::new(),
+            [name] => (*name).to_owned(),
+            [first, second] => format!("{first} and {second}"),
+            [first, rest @ ..] => format!("{first} and {} more", rest.len()),
+        }
+    }
+
     /// A sentence about processes that were seen to run when the trace was read.
     pub fn running(&self) -> Option<String> {
         let running =
@@ -163,8 +186,10 @@ pub struct Process {
     pub mpi_size: Option<u32>,
     pub threads: usize,
     pub device_timing: String,
-    /// Whether it ended in order; false if it was killed or still runs.
+    /// Whether the trace has its end: it ended in order.
     pub ended: bool,
+    /// Why the trace has no end; null where it has, and where the process was seen to run.
+    pub no_end: Option<String>,
     /// Where it was seen to run: when (RFC 3339, UTC). All figures are as of then.
     pub running_as_of: Option<String>,
 }

@@ -487,6 +487,10 @@ fn process(p: &input::Process<'_>) -> Process {
         threads: d.threads.values().filter(|t| !t.is_recorders()).count(),
         device_timing: d.process.device_timing.clone(),
         ended: d.exit.is_some(),
+        no_end: p.issues.iter().find_map(|kind| {
+            let is_it = matches!(kind, IssueKind::NotEnded | IssueKind::EndUnwritten);
+            is_it.then(|| kind.to_string())
+        }),
         running_as_of: p.issues.iter().find_map(|kind| match kind {
             IssueKind::Running { as_of } => Some(as_of.clone()),
             _ => None,

@@ -189,6 +189,7 @@ impl Directory {
     fn open(path: PathBuf) -> Result<Self, OpenError> {
         let kind = fs::metadata(&path).map_err(|source| OpenError::Missing {
             near: match suggestions(parent(&path)) {
+                _ if source.kind() != std::io::ErrorKind::NotFound => String::new(),
                 near if near.is_empty() => " (`clscope record -- APP` makes one)".to_owned(),
                 near => near,
             },

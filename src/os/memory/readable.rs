@@ -1,0 +1,120 @@
+//! Owns whether memory of the application's may be read: it may have taken the right away (`mprotect`),
+//! to see what is touched, or a mapping may go on behind the end of its file. Raises no signal, and
+//! changes nothing. Refuses to say how long that holds.
+
+use crate::os::undisturbed::undisturbed;
+
+/// Smallest page of any machine.
+const PAGE: usize = 4096;
+
+/// Whether so many bytes from an address on may be read now.
+pub fn is_readable(address: usize, bytes: usize) -> bool {
+    if bytes == 0 {
+        return true;
+    }
+    let end = address.checked_add(bytes).and_then(|end| end.checked_next_multiple_of(PAGE));
+    let maps = undisturbed(|| std::fs::read_to_string("/proc/self/maps"));
+    let (Some(end), Ok(maps)) = (end, maps) else { return false };
+    covers(&maps, address - address % PAGE, end, is_there)
+}
+
+/// Whether a page that may be read is there: of a file's mapping those behind its end are not.
+fn is_there(page: usize) -> bool {
+    undisturbed(|| {
+        let page = std::ptr::with_exposed_provenance_mut(page);
+        // SAFETY: as if the page were read; where it cannot be, there is an error code. Linux before
+        // 5.14 does not know the question, and then it is taken to be there.
+        unsafe {
+            libc::madvise(page, PAGE, libc::MADV_POPULATE_READ) == 0
+                || *libc::__errno_location() == libc::EINVAL
+        }
+    })
+}
+
+/// Whether a range is mapped without a gap and readable, by `/proc/self/maps`, and the last page of
+/// each part of a file is there.
+fn covers(maps: &str, begin: usize, end: usize, is_there: impl Fn(usize) -> bool) -> bool {
+    let mut at = begin;
+    for line in maps.lines() {
+        let mut fields = line.split_ascii_whitespace();
+        let mapping = fields.next().and_then(|range| {
+            let (first, last) = range.split_once('-')?;
+            let address = |text| usize::from_str_radix(text, 16).ok();
+            Some((address(first)?, address(last)?))
+        });
+        let Some((first, last)) = mapping.filter(|(first, last)| *first <= at && at < *last) else {
+            continue;
+        };
+        let is_allowed = fields.next().is_some_and(|rights| rights.starts_with('r'));
+        let is_file = fields.nth(2).is_some_and(|inode| inode != "0");
+        let upto = last.min(end);
+        if !is_allowed || is_file && !is_there(upto.saturating_sub(PAGE).max(first)) {
+            return false;
+        }
+        at = upto;
+        if at >= end {
+            return true;
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd;
+
+    /// Pages of which some may not be read.
+    struct Pages(usize, usize);
+
+    impl Pages {
+        fn new(pages: usize, file: Option<&std::fs::File>) -> Self {
+            let kind = if file.is_some() { libc::MAP_SHARED } else { libc::MAP_ANONYMOUS };
+            let fd = file.map_or(-1, AsRawFd::as_raw_fd);
+            let private = if file.is_some() { 0 } else { libc::MAP_PRIVATE };
+            // SAFETY: a new mapping.
+            let at = unsafe {
+                let hint = std::ptr::null_mut();
+                libc::mmap(hint, pages * PAGE, libc::PROT_READ, kind | private, fd, 0)
+            };
+            assert_ne!(at, libc::MAP_FAILED);
+            Self(at.expose_provenance(), pages * PAGE)
+        }
+
+        fn protect(&self, page: usize) {
+            let at = std::ptr::with_exposed_provenance_mut(self.0 + page * PAGE);
+            // SAFETY: a page of its own.
+            assert_eq!(unsafe { libc::mprotect(at, PAGE, libc::PROT_NONE) }, 0);
+        }
+    }
+
+    impl Drop for Pages {
+        fn drop(&mut self) {
+            // SAFETY: its own mapping.
+            unsafe { libc::munmap(std::ptr::with_exposed_provenance_mut(self.0), self.1) };
+        }
+    }
+
+    #[test]
+    fn a_range_is_readable_where_each_of_its_pages_is() {
+        let pages = Pages::new(9, None);
+        assert!(is_readable(pages.0, pages.1));
+        pages.protect(4);
+        for (begin, bytes) in [(0, 4), (0, 5), (4, 1), (3, 3), (5, 4), (0, 9)] {
+            let is_there = begin + bytes <= 4 || begin > 4;
+            let (at, size) = (pages.0 + begin * PAGE, bytes * PAGE);
+            assert_eq!(is_readable(at, size), is_there, "{begin} {bytes}");
+            assert_eq!(is_readable(at + 1, size - 2), is_there, "{begin} {bytes}: not whole pages");
+        }
+        assert!(!is_readable(0, 1) && is_readable(0, 0) && !is_readable(usize::MAX, 2));
+    }
+
+    #[test]
+    fn pages_behind_the_end_of_a_file_are_not_readable() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(3 * PAGE as u64 + 1).unwrap();
+        let pages = Pages::new(8, Some(&file));
+        assert!(is_readable(pages.0, 4 * PAGE));
+        assert!(!is_readable(pages.0, 4 * PAGE + 1));
+    }
+}
