@@ -131,6 +131,7 @@ fn changed(kernel: &Kernel, change: &Change<'_>, lanes: u64) -> Kernel {
         of.dram_bytes = of.dram_bytes.map(|b| b.times(by));
         of.footprint = of.footprint.map(|b| b * by);
         of.in_place *= by;
+        of.buffers.values_mut().for_each(|bytes| *bytes *= by);
     }
     of
 }

@@ -10,6 +10,8 @@ fn instruction(class: Class, flop: u32, bytes: u32) -> Instruction {
         steps: 1,
         predicated: false,
         reach: None,
+        gathers: None,
+        argument: None,
         writes: vec![],
         reads: vec![],
     }

@@ -13,6 +13,8 @@ pub(super) fn unknown() -> Instruction {
         steps: 1,
         predicated: false,
         reach: None,
+        gathers: None,
+        argument: None,
         writes: Vec::new(),
         reads: Vec::new(),
     }

@@ -50,6 +50,8 @@ fn a_chain_takes_as_long_beside_another_one() {
         steps: 1,
         predicated: false,
         reach: None,
+        gathers: None,
+        argument: None,
         writes: vec![1],
         reads: vec![1],
     };
