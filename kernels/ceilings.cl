@@ -1,5 +1,5 @@
 // Ceilings of single kinds of instruction, four chains side by side: -DKIND=MUL|DIV|LONG_ADD|LONG_MUL|LONG_DIV|CONVERT|ROOT|CONSTANT|
-// PRIVATE|BARRIER|ATOMIC|RESULT|LOCAL_ATOMIC|ADD|LOGIC|SINGLE|DOUBLE|GATHER|SCATTER|APART|BITS|STORE|WAIT, as numbers that the host names (see below).
+// PRIVATE|BARRIER|ATOMIC|RESULT|LOCAL_ATOMIC|ADD|LOGIC|SINGLE|DOUBLE|GATHER|SCATTER|APART|BITS|STORE|WAIT|SATURATED|HALF, as numbers that the host names (see below).
 // Arguments: out (a word an item), table (1024 words in constant memory, word w is w * 2654435761), put (words for atomics, 0 at first),
 // trips, a and b (what the kind steps by; see its statement).
 // -DIMAGE has a kernel of its own, `images`. A correct run leaves in out[i] what the same statements give on the host, and adds to put one for each atomic.
@@ -29,6 +29,9 @@
 // Stores side by side, and barriers alone.
 #define STORE 23
 #define WAIT 24
+// Conversions to the limits of a type, and from and to half precision.
+#define SATURATED 25
+#define HALF 26
 
 #define EACH(s) s(x) s(y) s(z) s(w)
 
@@ -67,7 +70,7 @@ kernel SIZED void ceilings(global uint *out, constant uint *table, global uint *
 #else
     uint x = i * 2654435761u, y = x + 1, z = x + 2, w = x + 3;
 #endif
-#if KIND == BARRIER || KIND == WAIT || KIND == LOCAL_ATOMIC
+#if KIND == BARRIER || KIND == WAIT || KIND == LOCAL_ATOMIC || KIND == HALF
     local uint scratch[1024];
     scratch[l] = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -110,6 +113,12 @@ kernel SIZED void ceilings(global uint *out, constant uint *table, global uint *
         EACH(STEP)
 #elif KIND == CONVERT
 #define STEP(v) v ^= (uint)(float)(v >> 1);
+        TIMES4(EACH(STEP))
+#elif KIND == SATURATED
+#define STEP(v) v += convert_uchar_sat((float)(v >> 1) * 1e-7f);
+        TIMES4(EACH(STEP))
+#elif KIND == HALF
+#define STEP(v) vstore_half((float)(v & 32767u), l, (local half *)scratch); v += (uint)vload_half(l, (local half *)scratch);
         TIMES4(EACH(STEP))
 #elif KIND == ROOT
 #define STEP(v) v = sqrt(v + 1.5);

@@ -302,7 +302,7 @@ fn unfused(first: &Cases<'_>) -> Vec<String> {
 }
 
 /// Rates of operations: each is that of the fastest of these cases.
-const RATES: [(&str, &[&str]); 29] = [
+const RATES: [(&str, &[&str]); 32] = [
     (name::LOGIC, &["ceilings/logic"]),
     (name::BITS, &["ceilings/bits"]),
     (name::ATOMIC, &["blend/atomic", "ceilings/atomic"]),
@@ -312,6 +312,7 @@ const RATES: [(&str, &[&str]); 29] = [
     (name::ATOMIC_SOME, &["ceilings/atomic_some"]),
     (name::ATOMIC_APART, &["ceilings/atomic_apart"]),
     (name::GATHER_NEAR, &["ceilings/gather_near"]),
+    (name::GATHER_CORE, &["ceilings/gather_core"]),
     (name::GATHER_LAST, &["ceilings/gather_last"]),
     (name::GATHER_MEMORY, &["ceilings/gather_far"]),
     (name::SCATTER_LAST, &["ceilings/scatter_last"]),
@@ -324,6 +325,8 @@ const RATES: [(&str, &[&str]); 29] = [
     (name::LONG_MUL, &["ceilings/int64_mul"]),
     (name::LONG_DIV, &["ceilings/int64_div"]),
     (name::CONVERT, &["ceilings/convert"]),
+    (name::CONVERT_SATURATED, &["ceilings/convert_saturated"]),
+    (name::CONVERT_HALF, &["ceilings/convert_half"]),
     (name::ITEMS_SINGLE, &["ceilings/single"]),
     (name::ITEMS_DOUBLE, &["ceilings/double"]),
     (name::SPECIAL_DOUBLE, &["ceilings/root"]),
@@ -388,6 +391,10 @@ fn ceilings(cases: &Cases<'_>, out: &mut Device) {
     }
     let clock = cases.figures("flop/private/float/fma/", "clock").next();
     put(name::CLOCK, clock, "MHz", out);
+    if out.is_cpu() {
+        let why = "clscope reads no clock of CPUs".to_owned();
+        out.absent.entry(name::CLOCK.to_owned()).or_insert(why);
+    }
     if let Some((ceiling, (case, counted))) = best.zip(dram_counter(cases)) {
         let at_ceiling = counted.times(ceiling.1.value);
         out.keep_parameter(name::DRAM_COUNTER, measured(at_ceiling), "%", &case.id);

@@ -188,6 +188,10 @@ classes! {
     Exchange "exchange" Parallelism None;
     /// Conversions from, to or between floating-point types.
     Convert "convert" Other None;
+    /// Conversions that end at the limits of their type. Of PTX they are `convert`.
+    ConvertSaturated "convert-sat" Other None;
+    /// Conversions from and to 16-bit floating point. Of PTX they are `convert`.
+    ConvertHalf "convert-half" Other None;
     /// Moves, addresses, integers made wider or narrower, what has no effect of its own.
     Move "move" Other None;
     /// Instructions that this version does not know.
@@ -315,6 +319,16 @@ impl Space {
     }
 }
 
+/// How an address follows from what was loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Follows {
+    /// Comparisons choose among addresses, as in a binary search or a tree: each step may lead into twice
+    /// as many places as the one before.
+    Chosen,
+    /// What was loaded is part of it.
+    Computed,
+}
+
 /// One instruction: its class, and what one work-item does by it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instruction {
@@ -335,6 +349,11 @@ pub struct Instruction {
     /// computed; `u64::MAX`: anywhere, of images where their coordinates were loaded. `None` of what has
     /// no address that is understood.
     pub reach: Option<u64>,
+    /// How its address follows from what was loaded: items of a launch, and turns of a loop, access anywhere.
+    /// Of several accesses of a block to one element the first. Not known of PTX.
+    pub gathers: Option<Follows>,
+    /// The argument of a kernel whose memory it accesses, by its index. Not known of PTX.
+    pub argument: Option<u32>,
     /// Registers or values that it defines, numbered within the function.
     pub writes: Vec<u32>,
     /// Registers or values that it needs.

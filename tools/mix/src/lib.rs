@@ -24,7 +24,7 @@ mod reach;
 pub mod reuse;
 pub mod spirv;
 
-pub use class::{Class, Family, Instruction, Precision, Space};
+pub use class::{Class, Family, Follows, Instruction, Precision, Space};
 pub use program::{
     Access, Accesses, Block, Counted, Counts, Data, Function, LINE, Mix, PASS, Program, SECTOR, Tally,
     Transactions,

@@ -319,18 +319,18 @@ pub struct Mix {
 }
 
 /// Blocks at which loops begin: those that a way from the entry leads back to while it is on its
-/// way, each with the last that leads back. A loop with several entries may be told by another one of
-/// its blocks.
+/// way, each with those that lead back, the last one last. A loop with several entries may be told by
+/// another one of its blocks.
 pub(crate) fn loops(
     entry: usize,
     edges: impl Iterator<Item = (usize, usize)>,
-) -> BTreeMap<usize, usize> {
+) -> BTreeSet<(usize, usize)> {
     let mut successors: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for (from, to) in edges {
         successors.entry(from).or_default().push(to);
     }
     let (mut heads, mut seen, mut on_the_way) =
-        (BTreeMap::new(), BTreeSet::from([entry]), BTreeSet::from([entry]));
+        (BTreeSet::new(), BTreeSet::from([entry]), BTreeSet::from([entry]));
     // Blocks on the way, each with the number of its next successor.
     let mut way = vec![(entry, 0)];
     while let Some((block, next)) = way.last_mut() {
@@ -342,10 +342,7 @@ pub(crate) fn loops(
                 on_the_way.remove(&block);
                 way.pop();
             }
-            Some(to) if on_the_way.contains(&to) => {
-                let end = heads.entry(to).or_insert(block);
-                *end = block.max(*end);
-            }
+            Some(to) if on_the_way.contains(&to) => drop(heads.insert((to, block))),
             Some(to) if seen.insert(to) => {
                 on_the_way.insert(to);
                 way.push((to, 0));

@@ -339,16 +339,31 @@ impl Device {
     /// GB/s of a working set of so many bytes: between two that were measured by the logarithm of
     /// their sizes, beyond them as the nearest. `None` where none was measured.
     pub fn bandwidth_of(&self, bytes: f64) -> Option<f64> {
-        let behind = self.levels.iter().position(|l| l.bytes >= bytes);
-        let (a, b) = match behind {
-            Some(0) => (self.levels.first()?, self.levels.first()?),
-            Some(at) => (self.levels.get(at - 1)?, self.levels.get(at)?),
-            None => (self.levels.last()?, self.levels.last()?),
-        };
-        let share = ((bytes / a.bytes).ln() / (b.bytes / a.bytes).ln()).clamp(0.0, 1.0);
-        let share = if share.is_nan() { 0.0 } else { share };
-        let (from, to) = (a.gigabytes_per_second, b.gigabytes_per_second);
-        Some(from * (to / from).powf(share))
+        let levels: Vec<_> =
+            self.levels.iter().map(|l| (l.bytes, l.gigabytes_per_second)).collect();
+        between(&levels, bytes)
+    }
+
+    /// Accesses a nanosecond to words that are scattered over so many bytes: see
+    /// [`bandwidth_of`](Self::bandwidth_of).
+    pub fn gathers_of(&self, bytes: f64) -> Option<f64> {
+        let known = |(key, bytes): &(&str, f64)| Some((*bytes, self.get(key).ok()?.value));
+        between(&name::GATHERS.iter().filter_map(known).collect::<Vec<_>>(), bytes)
+    }
+
+    /// Nanoseconds until an access of a CPU's item to any word of so many bytes has its value: see
+    /// [`bandwidth_of`](Self::bandwidth_of).
+    pub fn latency_of(&self, bytes: f64) -> Option<f64> {
+        let points =
+            [(self.own_cache(), name::LATENCY_LOCAL), (name::RANDOM_BYTES, name::LATENCY_RANDOM)];
+        let known = |(bytes, key): (f64, &str)| Some((bytes, self.get(key).ok()?.value));
+        between(&points.into_iter().filter_map(known).collect::<Vec<_>>(), bytes)
+    }
+
+    /// Bytes of a compute unit's nearest cache, of a CPU.
+    pub(crate) fn own_cache(&self) -> f64 {
+        let units = f64::from(self.compute_units.max(1));
+        self.get(name::L1_BYTES).map_or(LEAST_NEAREST, |all| all.value / units)
     }
 
     /// Keeps a parameter; one that is not above 0 or not finite is absent, with that reason.
@@ -362,6 +377,19 @@ impl Device {
         self.absent.remove(name);
         self.parameters.insert(name.to_owned(), Parameter::measured(figure, unit, source));
     }
+}
+
+/// Bytes of the nearest cache of a CPU's core, where no measurement shows it: all cores since 2017 have as
+/// many or half as many more.
+const LEAST_NEAREST: f64 = 32768.0;
+
+/// The value at so many bytes, of points in order of their bytes.
+fn between(points: &[(f64, f64)], bytes: f64) -> Option<f64> {
+    let behind = points.partition_point(|point| point.0 < bytes).min(points.len().checked_sub(1)?);
+    let (a, b) = (points.get(behind.saturating_sub(1))?, points.get(behind)?);
+    let share = ((bytes / a.0).ln() / (b.0 / a.0).ln()).clamp(0.0, 1.0);
+    let share = if share.is_nan() { 0.0 } else { share };
+    Some(a.1 * (b.1 / a.1).powf(share))
 }
 
 #[cfg(test)]

@@ -70,7 +70,9 @@ fn term(class: Class) -> Option<(usize, bool)> {
         (Family::FloatDivision, _) => (8, false),
         (Family::DoubleDivision, _) | (_, C::DoubleSpecial) => (9, false),
         // One unit does both.
-        (Family::Special, _) | (_, C::Convert) => (10, false),
+        (Family::Special, _) | (_, C::Convert | C::ConvertSaturated | C::ConvertHalf) => {
+            (10, false)
+        }
         _ => return None,
     })
 }

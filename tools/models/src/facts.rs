@@ -512,6 +512,9 @@ fn count(kernel: &mut Kernel, rows: &[&KernelMix], texts: &mut Texts<'_, '_>) {
             let is_read = |index: u32| reads.as_ref().is_none_or(|all| all.contains(&index));
             let buffers = row.arguments.iter().filter(|a| a.kind == "buffer" || a.kind == "image");
             let buffers = buffers.filter(|a| is_read(a.index));
+            for (index, size) in buffers.clone().filter_map(|a| Some((a.index, a.size?))) {
+                *kernel.buffers.entry(index).or_default() += size as f64 * n / launches as f64;
+            }
             let both = program.map(|p| p.in_place(&row.kernel)).unwrap_or_default();
             let both = buffers.clone().filter(|a| both.contains(&a.index)).filter_map(|a| a.size);
             let both = both.fold(0, u64::saturating_add);

@@ -7,7 +7,7 @@ use crate::figure::{Evidence, Figure, Missing};
 use crate::latency;
 use crate::roofline::Resource;
 use crate::traffic::Traffic;
-use clscope_mix::{Block, Class, Mix, Precision, Space, Tally};
+use clscope_mix::{Block, Class, Follows, Instruction, Mix, Precision, Space, Tally};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the compiler and the launch set aside for work-items and groups.
@@ -42,6 +42,9 @@ pub struct First {
     /// Mean time of all launches without that, ns.
     pub later_ns: Figure,
 }
+
+/// Bytes of a line of a CPU's caches.
+const LINE_OF_CPU: f64 = 64.0;
 
 /// Launches of one kernel; of one size where the caller separated sizes. All figures are of one
 /// launch.
@@ -94,6 +97,8 @@ pub struct Kernel {
     pub blocks: Vec<(Block, f64)>,
     /// Bytes of its buffers: what it can touch at most.
     pub footprint: Option<f64>,
+    /// The same by their argument's index.
+    pub buffers: BTreeMap<u32, f64>,
     /// Of them, bytes of those that it both loads from and stores to; 0 where that is not known.
     pub in_place: f64,
     /// Bytes of the images that a launch reads or writes.
@@ -306,6 +311,29 @@ impl Kernel {
     /// `None` where that is not known, or the two share nothing.
     pub fn first_cache(&self, device: &Device) -> Option<f64> {
         self.beside_local_memory(device).map(|(_, left)| left)
+    }
+
+    /// Bytes that an access can touch: those of its buffer, or of all, as far as its address reaches.
+    pub(crate) fn set_of(&self, access: &Instruction) -> Option<f64> {
+        let own = access.argument.and_then(|index| self.buffers.get(&index).copied());
+        let reach = access.reach.filter(|bytes| *bytes < u64::MAX).map(|bytes| bytes as f64);
+        own.or(self.footprint).into_iter().chain(reach).reduce(f64::min)
+    }
+
+    /// The mean of a figure of sets over the places that an access which gathers leads to: all of what it
+    /// can touch, or where comparisons choose among more and more, from a line on twice as many each time.
+    pub(crate) fn over_places(
+        &self,
+        access: &Instruction,
+        of_set: impl Fn(f64) -> Option<f64>,
+    ) -> Option<f64> {
+        let set = self.set_of(access)?;
+        let steps = match access.gathers? {
+            Follows::Computed => 1,
+            Follows::Chosen => (set / LINE_OF_CPU).log2().max(1.0) as i32,
+        };
+        let sum = (0..steps).try_fold(0.0, |sum, k| Some(sum + of_set(set / 2f64.powi(k))?))?;
+        Some(sum / f64::from(steps))
     }
 
     /// Bytes of a compute unit's nearest cache: beside local memory, where the two share one, else all.

@@ -132,6 +132,7 @@ fn changed(kernel: &Kernel, change: &Change<'_>, lanes: u64) -> Kernel {
         of.footprint = of.footprint.map(|b| b * by);
         of.in_place *= by;
         of.images *= by;
+        of.buffers.values_mut().for_each(|bytes| *bytes *= by);
     }
     of
 }

@@ -45,6 +45,16 @@ const SOON: f64 = 0.25;
 /// places to lie in, and stores and other groups take some. Judged.
 const CERTAIN: f64 = 0.25;
 
+/// Whether accesses of a class take the nearest cache: those to global memory, and of a CPU those to
+/// constant memory, which is memory that is read.
+pub(crate) fn is_cached(class: Class, device: &Device) -> bool {
+    match class.memory() {
+        Some(Space::Global | Space::Generic) => true,
+        Some(Space::Constant) => device.is_cpu(),
+        _ => false,
+    }
+}
+
 /// Bytes that are moved, and those of them in pieces that each stand alone: neighbours do not want
 /// what lies beside them.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -179,6 +189,39 @@ impl Kernel {
             *of.0 = *of.0 + of.1;
         }
         Some((loads, stores))
+    }
+
+    /// Accesses of a CPU's items whose addresses follow from what was loaded: the bytes of the set over
+    /// which each of them scatters, how many there are, and how long all take, ns, at the rate of scattered
+    /// words of such a set.
+    pub fn gathered(&self, device: &Device) -> Vec<(f64, f64, f64)> {
+        let each = self.blocks.iter().filter(|_| device.is_cpu()).flat_map(|(block, entered)| {
+            // Atomics have a ceiling of their own.
+            let own = block
+                .instructions
+                .iter()
+                .filter(|i| i.gathers.is_some() && i.class != Class::AtomicGlobal);
+            own.filter(|i| is_cached(i.class, device)).map(move |i| (i, *entered))
+        });
+        let known = each.filter_map(|(access, n)| {
+            let set = self.set_of(access)?;
+            let each = self.over_places(access, |set| Some(device.gathers_of(set)?.recip()))?;
+            Some((set, n, n * each))
+        });
+        known.filter(|of| of.1 > 0.0).collect()
+    }
+
+    /// How long such accesses take in all, ns, that the nearest cache serves, farther ones, and memory.
+    pub fn gathering(&self, device: &Device) -> [f64; 3] {
+        let mut out = [0.0; 3];
+        for (set, _, ns) in self.gathered(device) {
+            let near = set <= device.own_cache();
+            // Of a device whose last cache is not known all caches are one.
+            let memory = if device.last_cache().is_some() { missed(set, device) } else { 0.0 };
+            out[usize::from(!near)] += ns * (1.0 - memory);
+            out[2] += ns * memory;
+        }
+        out
     }
 
     /// Bytes that are stored beyond local memory.
@@ -361,7 +404,7 @@ mod tests {
     use super::*;
     use crate::figure::Evidence;
     use crate::kernel::tests::mix;
-    use clscope_mix::Mix;
+    use clscope_mix::{Follows, Mix};
 
     #[test]
     fn caches_serve_what_is_asked_for_again_and_what_they_keep() {
@@ -478,6 +521,70 @@ mod tests {
             (passed_over(f64::NAN), passed_over(1.0), passed_over(f64::INFINITY)),
             (0.0, 0.0, 1.0)
         );
+    }
+
+    /// Accesses that follow from what was loaded, of a table and beside it: they take the rate of their own
+    /// buffer's size, as far as the address reaches, of caches or of memory, and what waits for one
+    /// another takes that size's latency.
+    #[test]
+    fn what_was_loaded_leads_into_its_buffer() {
+        let mut device = crate::device::tests::made("cpu", &[1.0]);
+        device.compute_units = 1;
+        for (key, value) in [
+            (name::GATHER_NEAR, 4.0),
+            (name::GATHER_CORE, 2.0),
+            (name::GATHER_LAST, 1.0),
+            (name::GATHER_MEMORY, 0.1),
+            (name::L1_BYTES, 32768.0),
+            (name::L2_BYTES, 64e6),
+            (name::LATENCY_LOCAL, 2.0),
+            (name::LATENCY_RANDOM, 128.0),
+            (name::ITEMS_SINGLE, 1e-3),
+        ] {
+            keep_rate(&mut device, key, value);
+        }
+        let of = |bytes: f64, reach: u64, gathers: Option<Follows>| {
+            let load = clscope_mix::Instruction {
+                class: Class::LoadGlobal,
+                flop: 0,
+                bytes: 4,
+                steps: 1,
+                predicated: false,
+                reach: Some(reach),
+                gathers,
+                argument: Some(1),
+                writes: vec![1],
+                reads: vec![1],
+            };
+            let turns = clscope_mix::Block { instructions: vec![load] };
+            Kernel {
+                items: Some(1),
+                local: Some(1),
+                mix: Some(mix(&[(Class::LoadGlobal, 1000, 0, 4000)])),
+                blocks: vec![(turns, 1000.0)],
+                buffers: [(0, 1e9), (1, bytes)].into(),
+                footprint: Some(1e9 + bytes),
+                ..Kernel::default()
+            }
+        };
+        let any = u64::MAX;
+        let each = |bytes, reach| of(bytes, reach, Some(Follows::Computed)).gathering(&device);
+        assert_eq!(each(16384.0, any), [250.0, 0.0, 0.0]);
+        assert_eq!(each(8e9, 1024), [250.0, 0.0, 0.0]);
+        assert_eq!(each((8u64 << 20) as f64, any), [0.0, 1000.0, 0.0]);
+        assert_eq!(each(8e9, any), [0.0, 0.0, 10_000.0]);
+        assert_eq!(of(8e9, any, None).gathering(&device), [0.0; 3]);
+        let waits = |bytes, gathers| {
+            let bounds = crate::roofline::bounds(&of(bytes, any, gathers), &device);
+            bounds.by_resource(crate::roofline::Resource::Latency).unwrap().ns.value
+        };
+        let [near, between, far] =
+            [8192.0, (1u64 << 20) as f64, 8e9].map(|set| waits(set, Some(Follows::Computed)));
+        assert!(near < between && between < far, "{near} {between} {far}");
+        // A search begins in the nearest cache, and ends anywhere.
+        let search = waits(8e9, Some(Follows::Chosen));
+        assert!(2.0 * near < search && 2.0 * search < far, "{search}");
+        assert!((far / near - 64.0).abs() < 1e-6 && (waits(8e9, None) - near).abs() < 1e-6);
     }
 
     /// 134 MB side by side, and as many stores of single words into 16 MB: neighbours of a word come

@@ -6,7 +6,7 @@
 #[path = "limits/rows.rs"]
 mod rows;
 
-use clscope_mix::Class;
+use clscope_mix::{Class, Instruction};
 use clscope_models::device::{Device, name};
 use clscope_models::energy;
 use clscope_models::explain::{self, Options, Sure};
@@ -89,12 +89,12 @@ fn loops_of_spirv_wait_for_what_they_carry() {
         let function = SPIRV[0].functions.iter().find(|f| f.name == name && !f.kernel);
         let function = function.or_else(|| SPIRV[0].functions.iter().find(|f| f.name == name));
         let blocks = &SPIRV[0].blocks[function.unwrap().blocks.clone()];
-        let latency = |class| match class {
+        let latency = |of: &Instruction| match of.class {
             Class::SingleFma | Class::SingleDiv => 4.0,
             Class::LoadGlobal => 100.0,
             _ => 0.0,
         };
-        blocks.iter().map(|b| latency::turn(b, latency)).fold(0.0, f64::max)
+        blocks.iter().map(|b| latency::turn(b, latency).0).fold(0.0, f64::max)
     };
     // x waits for y of the turn before, w for the new x: 16 in three turns.
     assert!((longest("fused") - 16.0 / 3.0).abs() < 1.0, "{}", longest("fused"));

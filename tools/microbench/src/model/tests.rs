@@ -69,3 +69,11 @@ fn what_no_case_gave_has_its_reason() {
         assert!(ids.iter().any(|id| why.starts_with(id)), "{key}: {why}");
     }
 }
+
+#[test]
+fn nobody_is_sent_to_measure_the_clock_of_a_cpu_again() {
+    let mut out = Device { kind: "cpu".to_owned(), ..Device::default() };
+    ceilings(&Cases(Vec::new()), &mut out);
+    let missing = out.get(name::CLOCK).unwrap_err();
+    assert!(missing.remedy.contains("reads no clock of CPUs"), "{missing}");
+}

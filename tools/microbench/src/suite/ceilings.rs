@@ -10,6 +10,7 @@ use crate::cl::{ClError, DeviceFacts, DeviceKind};
 use crate::job::{Arg, Fill, Job, Need, Outcome, Scalar, TEXELS, Trips};
 use crate::results::{CaseResult, Figure, Finding};
 use crate::source::Source;
+use clscope_models::device::name;
 use serde_json::json;
 
 /// The suite.
@@ -48,25 +49,29 @@ enum Kind {
     Bits,
     Store,
     Wait,
+    Saturated,
+    Half,
 }
 
 /// Words of the table in constant memory.
 const TABLE: usize = 1024;
 /// Words that atomics are spread over: 8 MiB, which the last cache of a GPU holds.
-const SPREAD: usize = 1 << 21;
+const SPREAD: usize = (name::GATHERS[2].1 / 4.0) as usize;
 /// Words of which the nearest cache holds all: 16 KiB.
-const NEAR: usize = 1 << 12;
+const NEAR: usize = (name::GATHERS[0].1 / 4.0) as usize;
+/// Words of which a core of a CPU holds all: 512 KiB.
+const CORE: usize = (name::GATHERS[1].1 / 4.0) as usize;
 /// Words of which a last cache holds some: 128 MiB.
 pub(crate) const BETWEEN: usize = 1 << 25;
 /// Words of which no cache holds a tenth: 1 GiB.
-const FAR: usize = 1 << 28;
+const FAR: usize = (name::GATHERS[3].1 / 4.0) as usize;
 /// Items of a launch that scatters: the step that leads each of them to places of its own.
 const STRIDE: u32 = 1 << 24 | 1;
 
 /// Name, kind, operations or bytes of an item in a turn, what it steps by.
 type Variety = (&'static str, Kind, u32, [u32; 2]);
 
-const VARIETIES: [Variety; 33] = [
+const VARIETIES: [Variety; 36] = [
     ("single", Kind::Single, 16, [2, 1]),
     ("double", Kind::Double, 16, [2, 1]),
     ("image", Kind::Image, 16, [0, 0]),
@@ -79,6 +84,8 @@ const VARIETIES: [Variety; 33] = [
     ("int64_mul", Kind::LongMul, 16, [1_664_525, 1_013_904_223]),
     ("int64_div", Kind::LongDiv, 4, [0, 0]),
     ("convert", Kind::Convert, 32, [0, 0]),
+    ("convert_saturated", Kind::Saturated, 16, [0, 0]),
+    ("convert_half", Kind::Half, 32, [0, 0]),
     ("root", Kind::Root, 4, [0, 0]),
     ("constant", Kind::Constant, 16, [7, 0]),
     ("constant_apart", Kind::Constant, 16, [7, 37]),
@@ -90,6 +97,7 @@ const VARIETIES: [Variety; 33] = [
     ("atomic_word", Kind::Atomic, 4, [0, 1]),
     ("atomic_result", Kind::Result, 4, [0, 1]),
     ("gather_near", Kind::Gather, 16, [NEAR as u32 - 1, STRIDE]),
+    ("gather_core", Kind::Gather, 16, [CORE as u32 - 1, STRIDE]),
     ("gather_last", Kind::Gather, 16, [SPREAD as u32 - 1, STRIDE]),
     ("gather_between", Kind::Gather, 16, [BETWEEN as u32 - 1, STRIDE]),
     ("gather_far", Kind::Gather, 16, [FAR as u32 - 1, STRIDE]),
@@ -186,6 +194,11 @@ impl Variant {
                         v = v.map(|v| v ^ (v >> 1) as f32 as u32);
                     }
                 }
+                Kind::Saturated => {
+                    for _ in 0..4 {
+                        v = v.map(|v| v.wrapping_add(u32::from(((v >> 1) as f32 * 1e-7) as u8)));
+                    }
+                }
                 Kind::Constant => {
                     for k in 0..16 {
                         v[k % 4] ^= word(at & (TABLE as u32 - 1));
@@ -201,6 +214,7 @@ impl Variant {
                     }
                 }
                 Kind::LocalAtomic
+                | Kind::Half
                 | Kind::Root
                 | Kind::Single
                 | Kind::Double
@@ -231,8 +245,14 @@ impl Variant {
                 let sum = (from..to).fold(0u32, |sum, i| sum.wrapping_add(of_item(i)));
                 Some(sum.wrapping_mul(trips))
             }
-            // Roots and sums settle at the same value wherever they begin, and neighbours exchange.
-            Kind::Root | Kind::Single | Kind::Double | Kind::Barrier | Kind::Result => None,
+            // Roots and sums settle at the same value wherever they begin, neighbours exchange, and this
+            // language has no numbers in half precision.
+            Kind::Half
+            | Kind::Root
+            | Kind::Single
+            | Kind::Double
+            | Kind::Barrier
+            | Kind::Result => None,
             _ => {
                 let all = (0..).zip(v).map(|(k, v): (u32, u32)| v.wrapping_mul(2 * k + 1));
                 Some(all.fold(0, |all, v| all ^ v))
@@ -285,7 +305,7 @@ impl Variant {
             defines.push("-DNEEDS_DOUBLE".to_owned());
             needs.push(Need::Type(Scalar::Double));
         }
-        if matches!(self.kind, Kind::Barrier | Kind::Wait | Kind::LocalAtomic) {
+        if matches!(self.kind, Kind::Barrier | Kind::Wait | Kind::LocalAtomic | Kind::Half) {
             needs.push(Need::Local(4096));
         }
         let zeros = Fill::Pattern { buffer: 2, pattern: vec![0; 4], bytes: put };
@@ -367,7 +387,12 @@ mod tests {
             let of = Variant { kind, each, by, groups: 2, group: 64 };
             let (some, more) = (of.reference(5, 3), of.reference(5, 4));
             match kind {
-                Kind::Root | Kind::Single | Kind::Double | Kind::Barrier | Kind::Result => {
+                Kind::Half
+                | Kind::Root
+                | Kind::Single
+                | Kind::Double
+                | Kind::Barrier
+                | Kind::Result => {
                     assert_eq!(some, None, "{name}");
                 }
                 Kind::Atomic

@@ -13,6 +13,7 @@ use crate::results::{CaseResult, Figure, Finding};
 use crate::source::Source;
 use crate::stats::Interval;
 use crate::sweep::{Axis, Value};
+use clscope_models::device::name;
 use clscope_models::stations::Curve;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -101,6 +102,10 @@ struct Variant {
 
 /// Instructions of one turn and chain.
 const LINKS: u32 = 16;
+
+/// Lines that a chain through memory touches at least on a CPU: 16 MiB, so that no cache of a core's own has
+/// those of the launch before.
+const OWN_LINES: u32 = 1 << 18;
 
 impl Variant {
     fn step(&self) -> f32 {
@@ -266,6 +271,9 @@ impl Variant {
                     ns: settings.launch_ns(),
                     least: self.walk(groups * self.level.group),
                 },
+                (Kind::Random, DeviceKind::Cpu) => {
+                    Trips::Walking { ns: settings.launch_ns(), least: OWN_LINES / LINKS }
+                }
                 _ => Trips::Lasting(settings.launch_ns()),
             },
             check_trips: 2,
@@ -365,7 +373,7 @@ pub fn table_words(device: &DeviceFacts, settings: &Settings, words: usize) -> u
     let wanted: usize = match (settings.tiny, device.kind) {
         (true, _) => 1 << 10,
         (_, DeviceKind::Gpu) => 1 << 26,
-        _ => 1 << 24,
+        _ => (name::RANDOM_BYTES / 4.0) as usize,
     };
     1 << (words * wanted).min((device.largest_buffer / 4).max(1 << 10) as usize).ilog2()
 }

@@ -11,6 +11,8 @@ fn instruction(class: Class, flop: u32, bytes: u32) -> Instruction {
         pinned: false,
         predicated: false,
         reach: None,
+        gathers: None,
+        argument: None,
         writes: vec![],
         reads: vec![],
     }

@@ -14,6 +14,8 @@ pub(super) fn unknown() -> Instruction {
         pinned: false,
         predicated: false,
         reach: None,
+        gathers: None,
+        argument: None,
         writes: Vec::new(),
         reads: Vec::new(),
     }

@@ -12,6 +12,8 @@ pub(super) struct Facts<'a> {
     pub values: &'a BTreeMap<u32, u32>,
     /// Ids of the OpenCL instruction set.
     pub standard: &'a BTreeSet<u32>,
+    /// Results of conversions that saturate.
+    pub saturated: &'a BTreeSet<u32>,
 }
 
 /// Storage classes of pointers.
@@ -44,6 +46,10 @@ impl Facts<'_> {
             },
             _ => (Kind::Other, 1),
         }
+    }
+
+    fn is_half(&self, of: u32) -> bool {
+        self.kind(of).0 == Kind::Float(Precision::Half)
     }
 
     /// Whether it is an integer of 64 bits, or a vector of such.
@@ -128,6 +134,10 @@ pub(super) fn instruction(
         99 => plain(C::StoreImage),
         // Integers that are made wider or narrower; all else has a float on one side.
         113 | 114 | 118 | 119 => plain(C::Move),
+        109..=112 if facts.saturated.contains(&word.operand(1)) => plain(C::ConvertSaturated),
+        115 if [of, facts.type_of(word.operand(2))].iter().any(|of| facts.is_half(*of)) => {
+            plain(C::ConvertHalf)
+        }
         109..=112 | 115 | 116 => plain(C::Convert),
         126 | 127 => float(Float::Other, C::IntArith),
         128..=131 | 149 | 150 => float(Float::Plain, C::IntArith),
@@ -172,6 +182,8 @@ fn made((class, flop, bytes): (Class, u32, u32), word: Word<'_>) -> Instruction 
         pinned: false,
         predicated: false,
         reach: None,
+        gathers: None,
+        argument: None,
         writes: if result { vec![word.operand(1)] } else { Vec::new() },
         // Literals among the operands name nothing that a block writes, or too much: no harm.
         reads: word.operands.get(if result { 2 } else { 0 }..).unwrap_or_default().to_vec(),
@@ -220,6 +232,12 @@ fn vector_access(number: u32, word: Word<'_>, facts: &Facts<'_>) -> Option<(Clas
         175..=178 | 180 | 181 => store(halves(data)),
         _ => return None,
     })
+}
+
+/// Whether an instruction converts what it loads or stores, which is in half precision.
+pub(super) fn converts(word: Word<'_>, facts: &Facts<'_>) -> bool {
+    let is_standard = word.opcode == op::EXT_INST && facts.standard.contains(&word.operand(2));
+    is_standard && matches!(word.operand(3), 173..=181)
 }
 
 /// Instructions of the OpenCL set by number.

@@ -14,7 +14,7 @@ mod reach;
 pub use count::counted;
 
 use crate::program::{Block, Data, Function, Program, loops};
-use crate::{Error, Instruction};
+use crate::{Error, Follows, Instruction};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// First word of a module.
@@ -195,8 +195,8 @@ impl Module {
     fn reaches(&self) -> Result<reach::Reaches<'_>, Error> {
         let mut names: BTreeMap<u32, String> = BTreeMap::new();
         let mut kernels = BTreeSet::new();
-        let (mut made, mut shared) = (BTreeMap::new(), BTreeSet::new());
-        let mut is_kernel = false;
+        let (mut made, mut shared) = (BTreeMap::new(), BTreeMap::new());
+        let (mut is_kernel, mut index) = (false, 0..);
         for word in self.instructions() {
             let word = word?;
             match word.opcode {
@@ -207,9 +207,10 @@ impl Module {
                 }
                 op::FUNCTION => {
                     is_kernel = names.get(&word.operand(1)).is_some_and(|n| kernels.contains(n));
+                    index = 0..;
                 }
                 op::FUNCTION_PARAMETER if is_kernel => {
-                    shared.insert(word.operand(1));
+                    shared.extend(index.next().map(|index| (word.operand(1), index)));
                 }
                 _ => {}
             }
@@ -245,11 +246,15 @@ impl Module {
         // A block may stand before those that define what it uses.
         let values = self.values_and_types(&mut out.types)?;
         let mut reaches = self.reaches()?;
-        let mut standard = BTreeSet::new();
+        let (mut standard, mut saturated) = (BTreeSet::new(), BTreeSet::new());
         let mut unknown = BTreeSet::new();
         // Of the function that is read: blocks by their labels, and where they lead.
         let mut labels: BTreeMap<u32, usize> = BTreeMap::new();
         let mut edges: Vec<(usize, u32)> = Vec::new();
+        // Its words by their blocks, values that are loaded, and pointers of accesses by their places.
+        let mut body: Vec<(usize, Word<'_>)> = Vec::new();
+        let mut loaded: BTreeMap<u32, Follows> = BTreeMap::new();
+        let mut accesses: Vec<(usize, usize, u32)> = Vec::new();
         let mut open: Option<Places> = None;
         // Its parameters by their order, and those that its code reads.
         let mut parameters: BTreeMap<u32, u32> = BTreeMap::new();
@@ -283,6 +288,8 @@ impl Module {
                 }
                 // SpecId.
                 op::DECORATE if word.operand(1) == 1 => out.specialised = true,
+                // SaturatedConversion.
+                op::DECORATE if word.operand(1) == 28 => drop(saturated.insert(word.operand(0))),
                 // BuiltIn.
                 op::DECORATE if word.operand(1) == 11 => {
                     out.builtins.insert(word.operand(2), word.operand(0));
@@ -317,8 +324,17 @@ impl Module {
                     let edges = std::mem::take(&mut edges).into_iter();
                     let edges = edges.filter_map(|(from, to)| Some((from, *labels.get(&to)?)));
                     let found = loops(blocks - function.blocks.len(), edges);
+                    reach::add_followers(&mut loaded, &body, &labels, &found);
+                    let mut elements = BTreeSet::new();
+                    for (block, at, pointer) in accesses.drain(..) {
+                        // Parts of one element lie side by side.
+                        let is_first = elements.insert((block, reaches.element(pointer)));
+                        let code = &mut out.program.blocks[block].instructions[at];
+                        code.gathers = loaded.get(&pointer).copied().filter(|_| is_first);
+                    }
                     out.program.loops.extend(found);
                     labels.clear();
+                    (body, loaded) = (Vec::new(), BTreeMap::new());
                     out.program.functions.push(Function {
                         kernel: kernels.contains_key(&function.id),
                         name: kernels
@@ -383,17 +399,40 @@ impl Module {
                         _ => {}
                     }
                     in_block = !op::ends_block(word.opcode);
-                    let facts =
-                        classify::Facts { types: &out.types, values: &values, standard: &standard };
+                    if op::has_result(word.opcode) {
+                        body.push((number, word));
+                    }
+                    let facts = classify::Facts {
+                        types: &out.types,
+                        values: &values,
+                        standard: &standard,
+                        saturated: &saturated,
+                    };
                     match classify::instruction(word, &facts) {
                         Ok(Some(mut instruction)) => {
                             let pointer = op::pointer(word.opcode).map(|n| word.operand(n));
                             let pointer = pointer.filter(|_| instruction.class.memory().is_some());
                             instruction.reach =
                                 pointer.map(|p| reaches.reach(&out.types, p, instruction.bytes));
+                            instruction.argument = pointer.and_then(|p| reaches.argument(p));
+                            // One word for all items is no matter of an item.
+                            let is_one = instruction.reach == Some(u64::from(instruction.bytes));
+                            let space = instruction.class.memory();
+                            if space.is_some_and(|of| of != crate::Space::Private) && !is_one {
+                                let computed =
+                                    instruction.writes.iter().map(|id| (*id, Follows::Computed));
+                                loaded.extend(computed);
+                            }
                             for id in &mut instruction.reads {
                                 *id = carried.get(id).copied().unwrap_or(*id);
                             }
+                            if classify::converts(word, &facts) {
+                                let class = crate::Class::ConvertHalf;
+                                let other = Instruction { class, bytes: 0, ..instruction.clone() };
+                                block.instructions.push(other);
+                            }
+                            let place = block.instructions.len();
+                            accesses.extend(pointer.map(|p| (number, place, p)));
                             block.instructions.push(instruction);
                         }
                         Ok(None) => {}
@@ -406,6 +445,8 @@ impl Module {
                                 pinned: false,
                                 predicated: false,
                                 reach: None,
+                                gathers: None,
+                                argument: None,
                                 writes: Vec::new(),
                                 reads: Vec::new(),
                             });

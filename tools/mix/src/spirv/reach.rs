@@ -1,7 +1,8 @@
-//! How far the addresses of accesses reach, by the values that they are computed from. Source: SPIR-V
-//! specification, section 3.49.
+//! How far the addresses of accesses reach, into which argument's memory, and whether they follow from
+//! what was loaded, by the values that they are computed from. Source: SPIR-V specification, section 3.49.
 
 use super::{Type, Word, op};
+use crate::Follows;
 use crate::reach::{DEPTH, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Reaches<'m> {
     /// Instructions by the value that they give.
     pub made: BTreeMap<u32, Word<'m>>,
-    /// Arguments of kernels, which all work-items of a launch share.
-    pub shared: BTreeSet<u32>,
+    /// Arguments of kernels, which all work-items of a launch share, by their index.
+    pub shared: BTreeMap<u32, u32>,
     pub known: BTreeMap<u32, Value>,
 }
 
@@ -32,17 +33,90 @@ fn size_of(types: &BTreeMap<u32, Type>, of: u32) -> Option<u64> {
     })
 }
 
+/// Adds to values that were loaded those of a function that follow from them. What a loop steps on lies
+/// side by side wherever it begins: of a phi at its head what the turn before leaves counts. `body` has
+/// words with their blocks, `turns` heads of loops with the blocks that lead back to them.
+pub(super) fn add_followers(
+    found: &mut BTreeMap<u32, Follows>,
+    body: &[(usize, Word<'_>)],
+    labels: &BTreeMap<u32, usize>,
+    turns: &BTreeSet<(usize, usize)>,
+) {
+    let mut is_done = false;
+    while !is_done {
+        is_done = true;
+        for (block, word) in body {
+            let inputs = |from: usize| word.operands.get(from..).unwrap_or_default();
+            let most = |of: &[u32]| of.iter().filter_map(|id| found.get(id)).max().copied();
+            let follows = match word.opcode {
+                op::PHI => {
+                    let pairs = inputs(2).as_chunks::<2>().0;
+                    let is_turn = |parent: &u32| {
+                        labels.get(parent).is_some_and(|parent| turns.contains(&(*block, *parent)))
+                    };
+                    let has_turns = pairs.iter().any(|[_, parent]| is_turn(parent));
+                    let own = pairs.iter().filter(|[_, parent]| is_turn(parent) == has_turns);
+                    own.filter_map(|[of, _]| found.get(of)).max().copied()
+                }
+                169 => {
+                    let chosen = most(&[word.operand(2)]).map(|_| Follows::Chosen);
+                    most(inputs(3)).max(chosen)
+                }
+                // What memory holds is loaded, or as private as an index; of functions nothing is known.
+                op::LOAD | op::FUNCTION_CALL => None,
+                op::EXT_INST => most(inputs(4)),
+                _ => most(inputs(2)),
+            };
+            let before = found.get(&word.operand(1)).copied();
+            if let Some(follows) = follows.filter(|_| follows > before) {
+                found.insert(word.operand(1), follows);
+                is_done = false;
+            }
+        }
+    }
+}
+
 impl<'m> Reaches<'m> {
     /// Bytes that an access at a pointer can touch; `u64::MAX`: anywhere.
     pub fn reach(&mut self, types: &BTreeMap<u32, Type>, pointer: u32, bytes: u32) -> u64 {
         self.value(types, pointer, DEPTH).reach(bytes)
     }
 
+    /// The argument whose memory a pointer leads to.
+    pub fn argument(&self, pointer: u32) -> Option<u32> {
+        let (mut left, mut seen) = (vec![pointer], BTreeSet::new());
+        while let Some(id) = left.pop() {
+            if let Some(index) = self.shared.get(&id) {
+                return Some(*index);
+            }
+            let Some(word) = self.made.get(&id).filter(|_| seen.insert(id)) else { continue };
+            match word.opcode {
+                op::PHI => left.extend(word.operands.iter().skip(2).step_by(2)),
+                169 => left.extend([word.operand(3), word.operand(4)]),
+                65..=67 | op::IN_BOUNDS_PTR_ACCESS_CHAIN | 83 | 117 | 120..=124 => {
+                    left.push(word.operand(2));
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// What a pointer is the address of, or of a part: a base and an index.
+    pub fn element(&self, pointer: u32) -> (u32, u32) {
+        match self.made.get(&pointer) {
+            Some(word) if matches!(word.opcode, 67 | op::IN_BOUNDS_PTR_ACCESS_CHAIN) => {
+                (word.operand(2), word.operand(3))
+            }
+            _ => (pointer, 0),
+        }
+    }
+
     fn value(&mut self, types: &BTreeMap<u32, Type>, id: u32, depth: u32) -> Value {
         if let Some(known) = self.known.get(&id) {
             return *known;
         }
-        if self.shared.contains(&id) {
+        if self.shared.contains_key(&id) {
             return Value::Around(0);
         }
         let Some(word) = self.made.get(&id).copied() else { return Value::Any };

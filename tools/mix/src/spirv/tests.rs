@@ -56,6 +56,34 @@ fn vectors_at_any_address_and_half_precision_move_their_bytes() {
     assert_eq!((moved(Space::Local, false), moved(Space::Local, true)), (8, 0));
 }
 
+/// Of `gathers.cl`: a loop that goes on from a loaded number has its words side by side, both halves of a
+/// pair are one access, and what all items add to their addresses scatters nothing.
+#[test]
+fn addresses_that_follow_from_loaded_values_are_known() {
+    let program = read(include_bytes!("../../tests/data/gathers.spv")).unwrap();
+    let of = |name: &str| {
+        let own = program.functions.iter().filter(|f| f.name == name);
+        let blocks = own.flat_map(|f| &program.blocks[f.blocks.clone()]);
+        blocks.flat_map(|block| &block.instructions).collect::<Vec<_>>()
+    };
+    let into = |name: &str| {
+        let found = of(name).into_iter().filter(|i| i.gathers.is_some());
+        found.map(|i| (i.argument.unwrap(), i.gathers.unwrap())).collect::<Vec<_>>()
+    };
+    for (name, argument) in [("lookup", 1), ("sparse", 3), ("follow", 0), ("pairs", 1)] {
+        assert_eq!(into(name), [(argument, crate::Follows::Computed)], "{name}");
+    }
+    assert_eq!(into("search"), [(1, crate::Follows::Chosen)]);
+    for name in ["in_order", "one_for_all", "saturate"] {
+        assert_eq!(into(name), [], "{name}");
+    }
+    let saturated = of("saturate").into_iter().filter(|i| i.class == Class::ConvertSaturated);
+    assert_eq!(saturated.count(), 1);
+    let vectors = read(include_bytes!("../../tests/data/vectors.spv")).unwrap();
+    let all = vectors.blocks.iter().flat_map(|block| &block.instructions);
+    assert_eq!(all.filter(|i| i.class == Class::ConvertHalf).count(), 4);
+}
+
 #[test]
 fn a_mix_is_what_the_blocks_hold() {
     let program = read(LOOP).unwrap();

@@ -29,6 +29,10 @@ pub const LONG_MUL: &str = "rate.int64.mul";
 pub const LONG_DIV: &str = "rate.int64.div";
 /// Conversions between 32-bit integers and single precision.
 pub const CONVERT: &str = "rate.convert";
+/// Conversions from single precision that end at the limits of a type of 8 bits.
+pub const CONVERT_SATURATED: &str = "rate.convert.saturated";
+/// Conversions between single and half precision.
+pub const CONVERT_HALF: &str = "rate.convert.half";
 /// Multiplications with an addition on 32 bits, as loops of work-items have them: fused or not,
 /// in vectors only where the compiler makes those of items. Instructions, and not FLOP.
 pub const ITEMS_SINGLE: &str = "rate.fp32.items";
@@ -48,10 +52,21 @@ pub const IMAGE: &str = "rate.image";
 pub const BARRIER: &str = "rate.barrier";
 /// Loads of words that are scattered over what the nearest cache holds.
 pub const GATHER_NEAR: &str = "rate.gather.l1";
+/// Loads of words that are scattered over what a CPU's core has caches of its own for.
+pub const GATHER_CORE: &str = "rate.gather.core";
 /// Loads of words that are scattered over what the last cache holds.
 pub const GATHER_LAST: &str = "rate.gather.l2";
 /// Loads of words that are scattered over memory.
 pub const GATHER_MEMORY: &str = "rate.gather.dram";
+/// Rates of loads of scattered words, and bytes of the sets that they are measured on, in order.
+pub const GATHERS: [(&str, f64); 4] = [
+    (GATHER_NEAR, (16u64 << 10) as f64),
+    (GATHER_CORE, (512u64 << 10) as f64),
+    (GATHER_LAST, (8u64 << 20) as f64),
+    (GATHER_MEMORY, (1u64 << 30) as f64),
+];
+/// Bytes of the set that a CPU's [`LATENCY_RANDOM`] is measured on.
+pub const RANDOM_BYTES: f64 = (64u64 << 20) as f64;
 /// Stores to words that are scattered over what the last cache holds.
 pub const SCATTER_LAST: &str = "rate.scatter.l2";
 /// Stores to words that are scattered over memory.
@@ -127,6 +142,8 @@ pub const ALL: &[&str] = &[
     LONG_MUL,
     LONG_DIV,
     CONVERT,
+    CONVERT_SATURATED,
+    CONVERT_HALF,
     ITEMS_SINGLE,
     ITEMS_DOUBLE,
     SPECIAL_DOUBLE,
@@ -136,6 +153,7 @@ pub const ALL: &[&str] = &[
     IMAGE,
     BARRIER,
     GATHER_NEAR,
+    GATHER_CORE,
     GATHER_LAST,
     GATHER_MEMORY,
     SCATTER_LAST,

@@ -89,6 +89,9 @@ impl Of<'_> {
 /// AMD's take fewer unless a kernel asks for more.
 const MOST_ITEMS_GPU: u64 = 1024;
 
+/// All that convert.
+const CONVERSIONS: [Class; 3] = [Class::Convert, Class::ConvertSaturated, Class::ConvertHalf];
+
 /// A piece of advice: for which limits, under which condition, in words.
 type Advice = (&'static [Resource], fn(&Of<'_>) -> bool, fn(&Of<'_>) -> Option<Sentence>);
 
@@ -214,7 +217,7 @@ const TABLE: &[Advice] = &[
     ),
     (
         &[Resource::Conversion],
-        |of| of.threads(&[Class::Convert]) > 0,
+        |of| of.threads(&CONVERSIONS) > 0,
         plain!("values kept in one type would need fewer conversions"),
     ),
     (

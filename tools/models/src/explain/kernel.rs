@@ -449,6 +449,9 @@ fn is_open(out: &Explanatory) -> bool {
     out.sure.is_none_or(|sure| sure == Sure::Likely)
 }
 
+/// Share of the time from which on accesses that follow from loaded values are worth a word.
+const GATHERED: f64 = 0.05;
+
 /// Transactions above the least from which on it is worth a word, as a factor.
 const SCATTERED: f64 = 1.25;
 
@@ -469,8 +472,21 @@ fn accesses(of: &Kernel, device: Option<&Device>, model: Option<&Bounds>, out: &
             format!("`clscope record {}`", Measurement::Accesses.options()),
         ));
     }
+    let modelled = |value| Figure::exact(value, Evidence::Modelled);
+    let gathered = device.map(|device| of.gathered(device)).unwrap_or_default();
+    let most = gathered.into_iter().max_by(|a, b| a.2.total_cmp(&b.2));
+    let is_worth = |ns: f64| of.later_ns().is_none_or(|took| ns >= GATHERED * took.value);
+    if let Some((set, n, ns)) = most.filter(|of| is_worth(of.2)) {
+        let text = Sentence::default()
+            .count(n.round() as u64, "access", "accesses")
+            .put(" follow from loaded values and lie anywhere in ")
+            .bytes("set", modelled(set))
+            .put(": ")
+            .time("scattered accesses", modelled(ns))
+            .put(" at the measured rate of such accesses");
+        out.statements.push(Statement::new("accesses", Evidence::Modelled, text));
+    }
     if let Some((near, last)) = device.and_then(|device| of.misses(device)) {
-        let modelled = |value| Figure::exact(value, Evidence::Modelled);
         let text = match near {
             Some(near) => Sentence::from("the nearest cache misses ")
                 .share("nearest cache misses", modelled(near))

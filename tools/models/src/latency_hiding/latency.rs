@@ -5,7 +5,7 @@
 
 use crate::device::Device;
 use crate::kernel::{Kernel, Resources};
-use clscope_mix::{Block, Class};
+use clscope_mix::{Block, Class, Instruction};
 use std::collections::HashMap;
 
 /// Alternating accesses to memory and dependent additions, `alpha` of them for each access
@@ -167,22 +167,23 @@ pub fn pass(block: &Block, issue: f64, latency: impl Fn(Class) -> f64) -> f64 {
 
 /// Time of one turn of a loop on a core that begins each instruction as soon as what it reads is
 /// there, whatever the order of the text: what the turn before leaves is waited for, and nothing
-/// else. 0 of a block that takes over nothing from the turn before.
-pub fn turn(block: &Block, latency: impl Fn(Class) -> f64) -> f64 {
+/// else; 0 of a block that takes over nothing from the turn before. And the time of a turn by itself.
+pub fn turn(block: &Block, latency: impl Fn(&Instruction) -> f64) -> (f64, f64) {
     const ROUNDS: [usize; 2] = [4, 8];
     let mut ready: HashMap<u32, f64> = HashMap::new();
     let mut ends = [0.0f64; ROUNDS[1]];
     for end in &mut ends {
         for instruction in &block.instructions {
             let inputs = instruction.reads.iter().filter_map(|r| ready.get(r));
-            let done = inputs.copied().fold(0.0, f64::max) + latency(instruction.class);
+            let done = inputs.copied().fold(0.0, f64::max) + latency(instruction);
             for register in &instruction.writes {
                 ready.insert(*register, done);
             }
             *end = end.max(done);
         }
     }
-    (ends[ROUNDS[1] - 1] - ends[ROUNDS[0] - 1]) / (ROUNDS[1] - ROUNDS[0]) as f64
+    let each = (ends[ROUNDS[1] - 1] - ends[ROUNDS[0] - 1]) / (ROUNDS[1] - ROUNDS[0]) as f64;
+    (each, ends[0])
 }
 
 /// What a compute unit holds at once, of NVIDIA's devices.
@@ -374,6 +375,8 @@ mod tests {
             pinned: false,
             predicated: false,
             reach: None,
+            gathers: None,
+            argument: None,
             writes: writes.to_vec(),
             reads: reads.to_vec(),
         };
@@ -457,10 +460,12 @@ mod tests {
             pinned: false,
             predicated: false,
             reach: None,
+            gathers: None,
+            argument: None,
             writes: vec![writes],
             reads: reads.to_vec(),
         };
-        let latency = |class| match class {
+        let latency = |of: &Instruction| match of.class {
             Class::LoadGlobal => 100.0,
             Class::IntArith => 1.0,
             _ => 4.0,
@@ -473,14 +478,14 @@ mod tests {
                 of(Class::SingleArith, 3, &[3, 2]),
             ],
         };
-        assert!(near(turn(&sum, latency), 4.0, 1e-9), "{}", turn(&sum, latency));
+        assert!(near(turn(&sum, latency).0, 4.0, 1e-9), "{}", turn(&sum, latency).0);
         // An address that was loaded: each turn waits for the one before.
         let chase = Block {
             instructions: vec![of(Class::LoadGlobal, 1, &[2]), of(Class::IntArith, 2, &[1])],
         };
-        assert!(near(turn(&chase, latency), 101.0, 1e-9));
+        assert!(near(turn(&chase, latency).0, 101.0, 1e-9));
         let once = Block { instructions: vec![of(Class::LoadGlobal, 1, &[7])] };
-        assert!(near(turn(&once, latency), 0.0, 1e-9));
+        assert!(near(turn(&once, latency).0, 0.0, 1e-9));
     }
 
     #[test]

@@ -51,6 +51,8 @@ fn a_chain_takes_as_long_beside_another_one() {
         pinned: false,
         predicated: false,
         reach: None,
+        gathers: None,
+        argument: None,
         writes: vec![1],
         reads: vec![1],
     };

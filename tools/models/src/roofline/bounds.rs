@@ -9,8 +9,8 @@ use crate::device::{Device, name};
 use crate::figure::{Evidence, Figure, Missing};
 use crate::kernel::Kernel;
 use crate::latency::{self, Occupancy};
-use crate::traffic::LAST;
-use clscope_mix::{Class, Family, Mix, Precision, Space};
+use crate::traffic::{LAST, is_cached};
+use clscope_mix::{Class, Family, Instruction, Mix, Precision, Space};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -143,17 +143,8 @@ fn issue(kernel: &Kernel, device: &Device) -> Option<Figure> {
     Some(device.get(name::ISSUE).ok()?.times((warps + several.sum::<f64>()) / units))
 }
 
-/// Where loads of a CPU that others wait for lead, if nobody knows.
-#[derive(Clone, Copy, PartialEq)]
-enum Lead {
-    /// Anywhere between the nearest cache and memory.
-    Anywhere,
-    /// To memory.
-    Far,
-}
-
 /// How long an instruction's result takes, ns, by where the kernel's data fit.
-fn latency_of(kernel: &Kernel, device: &Device, class: Class, lead: Lead) -> Option<Figure> {
+fn latency_of(kernel: &Kernel, device: &Device, class: Class) -> Option<Figure> {
     let add = device.get(name::LATENCY_ADD).ok()?;
     let of = |n: &str| device.get(n).unwrap_or(add);
     if device.is_cpu() && class.memory().is_none() {
@@ -176,20 +167,11 @@ fn latency_of(kernel: &Kernel, device: &Device, class: Class, lead: Lead) -> Opt
             of(name::LATENCY_BARRIER).plus(Figure::exact(others * each, Evidence::Modelled))
         }
         Some(Space::Local) => of(name::LATENCY_LOCAL),
+        // What a CPU's items access in order is fetched ahead.
+        Some(_) if device.is_cpu() => of(name::LATENCY_LOCAL),
         Some(Space::Constant) => add,
         // The nearest cache and local memory are one memory on many devices; the last cache lies
         // about half way to memory.
-        // A CPU's loads that the next turn of a loop waits for lead anywhere: between the nearest
-        // cache and memory, where its buffers are larger than that cache.
-        Some(_) if device.is_cpu() => {
-            let (near, far) = (of(name::LATENCY_LOCAL), of(name::LATENCY_RANDOM));
-            let fits = device.get(name::L1_BYTES).ok().zip(kernel.footprint);
-            match fits.is_some_and(|(cache, set)| set > cache.value) {
-                true if lead == Lead::Far => far,
-                true => Figure::exact((near.value * far.value).sqrt(), Evidence::Modelled),
-                false => near,
-            }
-        }
         Some(_) => {
             let apart = kernel.gathers();
             let beside = of(name::LATENCY_MEMORY);
@@ -220,10 +202,19 @@ const JOINED: f64 = 16.0;
 /// Items that a compute unit of a CPU has under way at once: one after another, but where the
 /// compiler joins them, or so few instructions make an item that the next ones have begun.
 fn at_once(kernel: &Kernel, device: &Device) -> f64 {
-    let joined = if device.joins_items() { JOINED } else { 1.0 };
+    joined(device) * items_ahead(kernel, joined(device))
+}
+
+/// Items that a core does at once where its compiler joins them.
+fn joined(device: &Device) -> f64 {
+    if device.joins_items() { JOINED } else { 1.0 }
+}
+
+/// How many items, or vectors of so many, a core looks ahead over.
+fn items_ahead(kernel: &Kernel, joined: f64) -> f64 {
     let all = kernel.mix.as_ref().map_or(0, |mix| mix.total().threads) as f64;
     let each = all / kernel.items.unwrap_or(1).max(1) as f64;
-    joined * (WINDOW / (joined * each).max(1.0)).max(1.0)
+    (WINDOW / (joined * each).max(1.0)).max(1.0)
 }
 
 /// Instructions that a CPU looks ahead: 224 of Intel's Skylake to 512 of its later cores, and 320
@@ -233,8 +224,7 @@ const WINDOW: f64 = 256.0;
 /// How long a CPU's result takes, ns, of what does not access memory.
 fn on_cpu(device: &Device, class: Class, add: Figure) -> Figure {
     let [of_add, of_integer, of_product, of_fused] = CYCLES;
-    let joined = if device.joins_items() { JOINED } else { 1.0 };
-    let unit = f64::from(device.compute_units.max(1)) * joined;
+    let unit = f64::from(device.compute_units.max(1)) * joined(device);
     // As long as the next of its kind, or longer.
     let by_rate = |keys: &[&str]| {
         let rate = keys.iter().find_map(|key| device.get(key).ok());
@@ -268,7 +258,7 @@ const TURN_NS: f64 = 500.0;
 
 /// Warps of a launch, and the time of one of them alone, ns: by the dependences of the code where that
 /// is known, else as if every instruction waited for the one before.
-fn one_warp(kernel: &Kernel, device: &Device, lead: Lead) -> Option<(f64, Figure)> {
+fn one_warp(kernel: &Kernel, device: &Device) -> Option<(f64, Figure)> {
     let mix = kernel.mix.as_ref()?;
     let items = kernel.items?;
     let lanes = u64::from(device.lanes.unwrap_or(1).max(1));
@@ -278,15 +268,16 @@ fn one_warp(kernel: &Kernel, device: &Device, lead: Lead) -> Option<(f64, Figure
         _ => items.div_ceil(lanes),
     };
     let warps = warps.max(1) as f64;
-    latency_of(kernel, device, Class::IntArith, lead)?;
+    latency_of(kernel, device, Class::IntArith)?;
     let none = Figure::exact(0.0, Evidence::Modelled);
-    let latency = |class| latency_of(kernel, device, class, lead).unwrap_or(none);
+    let latency = |class| latency_of(kernel, device, class).unwrap_or(none);
     let one = if kernel.blocks.is_empty() {
         mix.classes.iter().fold(Figure::exact(0.0, Evidence::Modelled), |sum, (class, tally)| {
             let issued = tally.warps.unwrap_or(tally.threads) as f64;
             sum.plus(latency(*class).times(issued / warps))
         })
     } else {
+        let beside = items_ahead(kernel, joined(device));
         // A scheduler issues one instruction a cycle, and a unit has four.
         let issue = device.get(name::ISSUE).map_or(0.0, |slot| 4.0 * slot.value);
         let sum: f64 = kernel
@@ -294,8 +285,17 @@ fn one_warp(kernel: &Kernel, device: &Device, lead: Lead) -> Option<(f64, Figure
             .iter()
             .map(|(block, times)| {
                 let latency = |class| latency(class).value;
+                let by_set =
+                    |access: &Instruction| kernel.over_places(access, |set| device.latency_of(set));
                 let takes = match device.is_cpu() {
-                    true => latency::turn(block, latency),
+                    true => {
+                        let (each, alone) =
+                            latency::turn(block, |i| by_set(i).unwrap_or(latency(i.class)));
+                        // Turns and items that gather overlap as far as the core looks ahead.
+                        let gathers = block.instructions.iter().any(|i| i.gathers.is_some());
+                        let ahead = block.instructions.len() as f64 * beside / WINDOW;
+                        each.max(if gathers { alone * ahead.min(1.0) } else { 0.0 })
+                    }
                     false => latency::pass(block, issue, latency),
                 };
                 times / warps * takes
@@ -314,19 +314,14 @@ pub const LONG: f64 = 2.0;
 /// the group's instructions. Of a CPU see [`evenly_used`].
 fn longest_group(kernel: &Kernel, device: &Device) -> Option<(Figure, Option<Figure>)> {
     let times = kernel.longest_group.filter(|times| *times >= LONG && !device.is_cpu())?;
-    let mean = one_warp(kernel, device, Lead::Anywhere)?.1.times(times);
+    let mean = one_warp(kernel, device)?.1.times(times);
     let warps = kernel.local?.div_ceil(u64::from(device.lanes.unwrap_or(1).max(1)));
     Some((mean, Some(mean.times(warps as f64)).filter(|_| warps > 1)))
 }
 
 /// Time of waiting with the warps that fit, ns.
-fn waiting(
-    kernel: &Kernel,
-    device: &Device,
-    occupancy: Option<Occupancy>,
-    lead: Lead,
-) -> Option<Figure> {
-    let (warps, one) = one_warp(kernel, device, lead)?;
+fn waiting(kernel: &Kernel, device: &Device, occupancy: Option<Occupancy>) -> Option<Figure> {
+    let (warps, one) = one_warp(kernel, device)?;
     let lanes = u64::from(device.lanes.unwrap_or(1).max(1));
     let units = f64::from(device.compute_units.max(1)) * units_used(kernel, device);
     // Limits of devices that are not known are taken to hold all.
@@ -365,16 +360,6 @@ fn one_by_one(mix: &Mix, device: &Device, precision: Precision) -> Option<Figure
     let rate = device.get(rate).ok().filter(|_| device.is_cpu())?;
     let count: u64 = classes.iter().filter_map(|c| mix.classes.get(c)).map(|t| t.threads).sum();
     (count > 0).then(|| Figure::counted(count).over(rate))
-}
-
-/// Whether accesses of a class take the nearest cache: those to global memory, and of a CPU those to
-/// constant memory, which is memory that is read.
-fn is_cached(class: Class, device: &Device) -> bool {
-    match class.memory() {
-        Some(Space::Global | Space::Generic) => true,
-        Some(Space::Constant) => device.is_cpu(),
-        _ => false,
-    }
 }
 
 /// Accesses of work-items that take the nearest cache.
@@ -532,12 +517,12 @@ pub fn bounds(kernel: &Kernel, device: &Device) -> Bounds {
     of_memory(kernel, device, (counted_is_certain, apart_alone), &mut found);
     let occupancy = latency::occupancy_on(device, kernel);
     let dependent = if kernel.blocks.is_empty() { DEPENDENT } else { 1.0 };
-    let wait = |lead| waiting(kernel, device, occupancy, lead);
-    // Of a CPU loads may lead to memory, and all may take longer beside an addition.
-    let most = wait(Lead::Far).filter(|_| device.is_cpu()).map(|far| far.times(CYCLES[0] / FEWEST));
+    let wait = waiting(kernel, device, occupancy);
+    // Of a CPU all may take longer beside an addition.
+    let most = wait.filter(|_| device.is_cpu()).map(|wait| wait.times(CYCLES[0] / FEWEST));
     let (longest, longest_most) = longest_group(kernel, device).unzip();
     let waits = [
-        (Resource::Latency, wait(Lead::Anywhere), most),
+        (Resource::Latency, wait, most),
         (Resource::UnevenGroups, longest, longest_most.flatten()),
     ];
     for (resource, wait, most) in waits {
@@ -564,6 +549,8 @@ fn of_memory(
     found: &mut Found,
 ) {
     let wider = |ns: Figure| ns.times(1.0 / units_used(kernel, device));
+    let modelled = |ns: f64| Figure::exact(ns, Evidence::Modelled);
+    let [near, farther, memory] = kernel.gathering(device).map(|ns| wider(modelled(ns)));
     if let Ok(bytes) = kernel.requested()
         && bytes.value > 0.0
     {
@@ -587,7 +574,7 @@ fn of_memory(
                 let lines = kernel.lines();
                 let lines = device.get(name::GATHER_NEAR).map(|rate| lines / rate.value);
                 let lines = lines.unwrap_or(0.0).max(kernel.banked() / rate.value);
-                let lines = wider(Figure::exact(lines, Evidence::Modelled));
+                let lines = wider(modelled(lines)).plus(near);
                 most = most.larger(lines);
                 let likely = if apart_alone { most.larger(least) } else { least.larger(lines) };
                 let likely = Some(likely.value);
@@ -604,14 +591,14 @@ fn of_memory(
         let rate = last.or(curve).map(|rate| rate.max(dram));
         if let (Some(traffic), Some(rate)) = (kernel.traffic(device), rate) {
             let ns = traffic.last.ns(device, rate, LAST);
-            let least = Figure::exact(ns, Evidence::Modelled);
+            let least = modelled(ns).plus(farther);
             // Each access may fetch what no other does, where nothing says how soon others do: neither
             // counts, nor that a unit's own caches read all that the launch touches.
             let near = device.get(name::L1).is_ok_and(|l1| curve >= Some(NEARBY * l1.value));
             let all = kernel.beyond_nearest_at_most(device).or(near.then_some(traffic.last.bytes));
             let all = all.unwrap_or_else(|| in_pieces(kernel, device, bytes).value);
             let most = all / curve.unwrap_or(rate).min(rate);
-            let most = Figure::exact(most, Evidence::Modelled);
+            let most = modelled(most).plus(farther);
             found.range(Resource::LastCache, Some(least), None, Some(most), false);
         }
         if kernel.dram_bytes.is_none() {
@@ -621,7 +608,7 @@ fn of_memory(
             let set = kernel.footprint.filter(|set| kept.is_some_and(|kept| *set <= kept));
             let once = once.unwrap_or(bytes).value.min(set.unwrap_or(f64::INFINITY));
             let once = Figure::exact(once, Evidence::Counted);
-            let time = device.get(name::DRAM).map(|r| Some(once.over(r)));
+            let time = device.get(name::DRAM).map(|r| Some(once.over(r).plus(memory)));
             found.add(Resource::MemoryIfMissed, time, false);
         }
     }

@@ -78,6 +78,10 @@ pub const fn ceiling_of(class: Class) -> Option<Ceiling> {
             (R::Atomics, &[name::LOCAL_ATOMIC], &[name::LOCAL_ATOMIC_WORD], Operations)
         }
         C::Barrier => (R::Barriers, &[name::BARRIER], &[], Operations),
+        C::ConvertSaturated => {
+            (R::Conversion, &[name::CONVERT_SATURATED, name::CONVERT], &[], Operations)
+        }
+        C::ConvertHalf => (R::Conversion, &[name::CONVERT_HALF, name::CONVERT], &[], Operations),
         C::Convert => (R::Conversion, &[name::CONVERT], &[], Operations),
         C::Branch | C::Call | C::Fence | C::Exchange | C::Move | C::Matrix => {
             (R::Issue, &[name::ISSUE], &[], Instructions)

@@ -16,7 +16,7 @@ const OVERLAP: f64 = 2.5;
 pub fn moving(kernel: &Kernel, device: &Device) -> Option<f64> {
     let memory = kernel.traffic(device)?.memory;
     let rate = device.get(name::DRAM_COPY).or_else(|_| device.get(name::DRAM)).ok()?;
-    let ns = memory.ns(device, rate.value, MEMORY);
+    let ns = memory.ns(device, rate.value, MEMORY) + kernel.gathering(device)[2];
     (ns > 0.0).then_some(ns)
 }
 

@@ -135,6 +135,10 @@ pub fn kernel(row: &Row) -> Kernel {
                 row.buffers.iter().filter(|(at, _)| reads.contains(at)).map(|(_, size)| size).sum(),
             )
         }),
+        buffers: {
+            let reads = program(row).arguments(&row.name).unwrap();
+            row.buffers.iter().copied().filter(|(at, _)| reads.contains(at)).collect()
+        },
         in_place: {
             let both = program(row).in_place(&row.name);
             row.buffers.iter().filter(|(at, _)| both.contains(at)).map(|(_, size)| size).sum()
