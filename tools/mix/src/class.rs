@@ -346,8 +346,7 @@ pub struct Instruction {
     /// It runs under a predicate: not every work-item that reaches it does what it says.
     pub predicated: bool,
     /// Of accesses to memory the bytes that those of all work-items can touch, by how the address is
-    /// computed; `u64::MAX`: anywhere, of images where their coordinates were loaded. `None` of what has
-    /// no address that is understood.
+    /// computed; `u64::MAX`: anywhere. `None` of what has no address that is understood.
     pub reach: Option<u64>,
     /// How its address follows from what was loaded: items of a launch, and turns of a loop, access anywhere.
     /// Of several accesses of a block to one element the first. Not known of PTX.

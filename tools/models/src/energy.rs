@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What joules are for, beside the floor: (name, unit of what it is counted in).
-pub const TERMS: [(&str, &str); 19] = [
+pub const TERMS: [(&str, &str); 20] = [
     ("active", "unit seconds"),
     ("integer", "operations"),
     ("64-bit integer", "operations"),
@@ -38,6 +38,7 @@ pub const TERMS: [(&str, &str); 19] = [
     ("local atomics", "operations"),
     ("images", "accesses"),
     ("private memory", "bytes"),
+    ("64-bit division", "operations"),
 ];
 
 const N: usize = TERMS.len();
@@ -60,6 +61,7 @@ fn term(class: Class) -> Option<(usize, bool)> {
         (Family::OnChipMemory | Family::OffChipMemory, _) => (12, false),
         (_, C::LongArith) => (2, false),
         (_, C::LongMul) => (3, false),
+        (_, C::LongDiv) => (19, false),
         (Family::IntegerArithmetic | Family::IntegerLogic | Family::IntegerComparison, _) => {
             (1, false)
         }

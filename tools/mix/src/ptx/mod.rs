@@ -24,7 +24,7 @@ pub use count::counted;
 
 use crate::class::Space;
 use crate::program::{Block, Function, Program, loops};
-use crate::{Class, Error};
+use crate::{Class, Error, Follows};
 use scan::{Body, Guard, Statement};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
@@ -236,10 +236,12 @@ fn function<'t>(
                     guard.is_some() && !matches!(instruction.class, Class::Branch | Class::Call);
                 if instruction.class.memory().is_some() {
                     let (class, bytes) = (instruction.class, instruction.bytes);
-                    instruction.reach = match class.memory() {
-                        Some(Space::Image) => data::address(operands).is_some_and(|of| flow.has(of)).then_some(u64::MAX),
-                        _ => reaches.reach(operands, bytes),
-                    };
+                    if class.memory() == Some(Space::Image) {
+                        let is_loaded = data::address(operands).is_some_and(|of| flow.has(of));
+                        instruction.gathers = is_loaded.then_some(Follows::Computed);
+                    } else {
+                        instruction.reach = reaches.reach(operands, bytes);
+                    }
                     let (at, guard, operands, block) = (*at, *guard, *operands, blocks.len() - 1);
                     let tallies = class == Class::AtomicLocal && tallies(body, opcode, operands);
                     places.accesses.push(Place {

@@ -517,7 +517,8 @@ fn images_whose_coordinates_were_loaded_and_loads_that_stay_are_known() {
         read(&text).unwrap().blocks[0].instructions[2].clone()
     };
     let read = |at: &str| of(&format!("tex.2d.v4.f32.s32 {{%f1, %f2, %f3, %f4}}, [k_param_0, S, {{{at}, %r1}}];"));
-    assert_eq!((read("%r1").reach, read("%r2").reach), (None, Some(u64::MAX)));
+    let gathers = (read("%r1").gathers, read("%r2").gathers);
+    assert_eq!(gathers, (None, Some(crate::Follows::Computed)));
     assert_eq!(read("%r1").steps, 1);
     let cube = "tex.3d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [k_param_0, S, {%f5, %f6, %f7, %f7}];";
     assert_eq!(of(cube).steps, 2);

@@ -411,6 +411,8 @@ mod tests {
             pinned,
             predicated: false,
             reach: None,
+            gathers: None,
+            argument: None,
             writes: writes.to_vec(),
             reads: reads.to_vec(),
         };
@@ -422,7 +424,7 @@ mod tests {
                     of(Class::StoreGlobal, false, &[], &[k + 10, 100]),
                 ]
             });
-            let latency = |class| match class {
+            let latency = |of: &Instruction| match of.class {
                 Class::LoadGlobal => 300.0,
                 Class::SingleArith => 4.0,
                 _ => 0.0,

@@ -22,7 +22,7 @@ use crate::device::{Device, name};
 use crate::figure::{Evidence, Figure, Missing};
 use crate::kernel::{KEPT, Kernel, held_in};
 use crate::traffic::{LAST, MEMORY, Moved, missed};
-use clscope_mix::{Block, Class, Instruction, SECTOR, Tally};
+use clscope_mix::{Class, Instruction, SECTOR, Tally};
 
 /// Times of a resource, ns.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -228,16 +228,19 @@ impl Of<'_> {
         }
     }
 
+    /// The mean of a property of its instructions, by how often they ran; `None` where none is known.
+    fn mean(&self, of: fn(&Instruction) -> f64) -> Option<f64> {
+        let each = self.kernel.blocks.iter().flat_map(|(block, times)| {
+            let own = block.instructions.iter().filter(|i| i.class == self.class);
+            own.map(move |i| (of(i) * times, *times))
+        });
+        let (sum, all) = each.fold((0.0, 0.0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
+        (all > 0.0).then(|| sum / all)
+    }
+
     /// Instructions of the device that one of the class becomes, on average.
     fn turns(&self) -> f64 {
-        let own = |block: &Block, of: fn(&Instruction) -> f64| {
-            block.instructions.iter().filter(|i| i.class == self.class).map(of).sum::<f64>()
-        };
-        let sums = self.kernel.blocks.iter().map(|(block, times)| {
-            (times * own(block, |i| f64::from(i.steps)), times * own(block, |_| 1.0))
-        });
-        let (steps, all) = sums.fold((0.0, 0.0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
-        if all > 0.0 { steps / all } else { 1.0 }
+        self.mean(|i| f64::from(i.steps)).unwrap_or(1.0)
     }
 
     /// Where coordinates were loaded, each item wants a piece of its own, which comes from where the
@@ -246,8 +249,7 @@ impl Of<'_> {
         let own = self.lanes() as f64;
         let turns = Figure::exact(own * self.turns(), Evidence::Counted);
         let near = turns.over(self.best);
-        let is_apart = |(reach, share): (Option<u64>, f64)| reach.map_or(0.0, |_| share);
-        let apart: f64 = self.reaches().into_iter().map(is_apart).sum();
+        let apart = self.mean(|i| f64::from(u8::from(i.gathers.is_some()))).unwrap_or(0.0);
         let rate = |key: &str| self.device.get(key).ok().map(|rate| rate.value);
         let rates = rate(name::L2).zip(rate(name::DRAM));
         let Some((last, memory)) = rates.filter(|_| apart > 0.0 && !self.class.stores()) else {
