@@ -424,7 +424,7 @@ mod tests {
                     of(Class::StoreGlobal, false, &[], &[k + 10, 100]),
                 ]
             });
-            let latency = |of: &Instruction| match of.class {
+            let latency = |class| match class {
                 Class::LoadGlobal => 300.0,
                 Class::SingleArith => 4.0,
                 _ => 0.0,
