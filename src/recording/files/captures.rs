@@ -113,12 +113,7 @@ impl Capture {
     ///
     /// # Errors
     /// The system's; then it is removed.
-    pub fn whole(
-        mut self,
-        kernel: &str,
-        launch: u64,
-        is_described: bool,
-    ) -> Result<Whole, String> {
+    pub fn whole(mut self, kernel: &str, launch: u64, is_described: bool) -> Result<Whole, String> {
         let ending = if is_described { DESCRIBED } else { "" };
         let Some(captures) = &self.captures else { return Err("it has no folder".to_owned()) };
         for turn in 0..MOST_OF_A_NAME {

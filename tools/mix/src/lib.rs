@@ -26,8 +26,8 @@ pub mod spirv;
 
 pub use class::{Class, Family, Follows, Instruction, Precision, Space};
 pub use program::{
-    Access, Accesses, Block, Counted, Counts, Data, Function, LINE, Mix, PASS, Program, SECTOR, Tally,
-    Transactions,
+    Access, Accesses, Block, Counted, Counts, Data, Function, LINE, Mix, PASS, Program, SECTOR,
+    Tally, Transactions,
 };
 
 /// Why a program cannot be counted.

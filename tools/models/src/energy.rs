@@ -9,6 +9,7 @@
 use crate::device::{Device, name};
 use crate::figure::{Evidence, Figure, Missing};
 use crate::kernel::Kernel;
+use crate::roofline::beside;
 use crate::traffic::Traffic;
 use clscope_analysis::energy::{guarded_inverse, nonnegative};
 use clscope_mix::{Class, Family, Precision, Space};
@@ -18,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What joules are for, beside the floor: (name, unit of what it is counted in).
-pub const TERMS: [(&str, &str); 20] = [
+pub const TERMS: [(&str, &str); 19] = [
     ("active", "unit seconds"),
     ("integer", "operations"),
     ("64-bit integer", "operations"),
@@ -37,7 +38,6 @@ pub const TERMS: [(&str, &str); 20] = [
     ("atomics", "operations"),
     ("local atomics", "operations"),
     ("images", "accesses"),
-    ("private memory", "bytes"),
     ("64-bit division", "operations"),
 ];
 
@@ -56,12 +56,11 @@ fn term(class: Class) -> Option<(usize, bool)> {
         (_, C::AtomicGlobal) => (15, false),
         (_, C::AtomicLocal) => (16, false),
         (_, C::LoadImage | C::StoreImage) => (17, false),
-        (_, C::LoadPrivate | C::StorePrivate) => (18, true),
         (Family::OnChipMemory, _) if class.memory() == Some(Space::Local) => (11, true),
         (Family::OnChipMemory | Family::OffChipMemory, _) => (12, false),
         (_, C::LongArith) => (2, false),
         (_, C::LongMul) => (3, false),
-        (_, C::LongDiv) => (19, false),
+        (_, C::LongDiv) => (18, false),
         (Family::IntegerArithmetic | Family::IntegerLogic | Family::IntegerComparison, _) => {
             (1, false)
         }
@@ -102,8 +101,12 @@ pub fn of_launch(kernel: &Kernel, device: &Device, seconds: f64) -> Option<Amoun
     }
     let clock = device.get(name::CLOCK).ok().map(|mhz| mhz.value * 1e6);
     of[0] = clock.map_or(busy, |hertz| busy.min(issued / hertz));
-    let Traffic { last, memory } = kernel.traffic(device).unwrap_or_default();
-    (of[13], of[14]) = (last.bytes, memory.bytes + memory.gathered + memory.scattered);
+    for Traffic { last, memory } in
+        [kernel.traffic(device).unwrap_or_default(), beside(kernel, device)]
+    {
+        of[13] += last.bytes;
+        of[14] += memory.bytes + memory.gathered + memory.scattered;
+    }
     Some(of)
 }
 

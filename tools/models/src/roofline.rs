@@ -19,6 +19,7 @@ pub use bounds::{Bound, Bounds, LONG, bounds, evenly_used, units_used};
 pub use classes::{Ceiling, Counted, ceiling_of};
 pub use likely::{Family, dominant, likely, moving};
 pub use resource::Resource;
+pub(crate) use takes::beside;
 
 /// Name and version of the roofline's schema.
 pub const SCHEMA: &str = "clscope-roofline/1";

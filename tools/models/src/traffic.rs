@@ -549,6 +549,7 @@ mod tests {
                 flop: 0,
                 bytes: 4,
                 steps: 1,
+                pinned: false,
                 predicated: false,
                 reach: Some(reach),
                 gathers,

@@ -92,7 +92,9 @@ impl<'t> Flow<'t> {
     pub fn data(&self, body: &Body<'t>) -> Data {
         let mut out = Data::default();
         for statement in &body.statements {
-            let Statement::Instruction { guard, opcode, operands, .. } = statement else { continue };
+            let Statement::Instruction { guard, opcode, operands, .. } = statement else {
+                continue;
+            };
             let is_guarded = guard.is_some_and(|guard| self.registers.contains(guard.predicate));
             let base = opcode.split('.').next().unwrap_or_default();
             match base {

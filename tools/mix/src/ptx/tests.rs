@@ -516,7 +516,9 @@ fn images_whose_coordinates_were_loaded_and_loads_that_stay_are_known() {
         );
         read(&text).unwrap().blocks[0].instructions[2].clone()
     };
-    let read = |at: &str| of(&format!("tex.2d.v4.f32.s32 {{%f1, %f2, %f3, %f4}}, [k_param_0, S, {{{at}, %r1}}];"));
+    let read = |at: &str| {
+        of(&format!("tex.2d.v4.f32.s32 {{%f1, %f2, %f3, %f4}}, [k_param_0, S, {{{at}, %r1}}];"))
+    };
     let gathers = (read("%r1").gathers, read("%r2").gathers);
     assert_eq!(gathers, (None, Some(crate::Follows::Computed)));
     assert_eq!(read("%r1").steps, 1);

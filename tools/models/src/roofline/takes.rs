@@ -21,8 +21,8 @@ use super::{Ceiling, Resource};
 use crate::device::{Device, name};
 use crate::figure::{Evidence, Figure, Missing};
 use crate::kernel::{KEPT, Kernel, held_in};
-use crate::traffic::{LAST, MEMORY, Moved, missed};
-use clscope_mix::{Class, Instruction, SECTOR, Tally};
+use crate::traffic::{LAST, MEMORY, Moved, Traffic, missed};
+use clscope_mix::{Class, Instruction, SECTOR, Space, Tally};
 
 /// Times of a resource, ns.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -128,6 +128,24 @@ pub(super) fn takes(
         (None, Some(lacks)) => Err(lacks),
         (sum, _) => Ok(sum),
     }
+}
+
+/// What the last cache and memory move for a kernel's private memory and images, which its accesses to
+/// global memory do not tell.
+pub(crate) fn beside(kernel: &Kernel, device: &Device) -> Traffic {
+    let mut sum = Traffic::default();
+    for (class, tally) in kernel.mix.iter().flat_map(|mix| &mix.classes) {
+        let best = Figure::exact(1.0, Evidence::Modelled);
+        let of = Of { kernel, device, class: *class, tally, best, worst: None };
+        let more = match class.memory() {
+            _ if tally.threads == 0 => continue,
+            Some(Space::Image) => of.of_images(),
+            Some(Space::Private) => of.of_private().unwrap_or_default(),
+            _ => continue,
+        };
+        sum = Traffic { last: sum.last + more.last, memory: sum.memory + more.memory };
+    }
+    sum
 }
 
 /// What registers need that are spilled. How often is not known: each is stored and loaded once at
@@ -244,24 +262,32 @@ impl Of<'_> {
     }
 
     /// Where coordinates were loaded, each item wants a piece of its own, which comes from where the
-    /// images fit.
-    fn images(&self) -> Takes {
-        let own = self.lanes() as f64;
-        let turns = Figure::exact(own * self.turns(), Evidence::Counted);
-        let near = turns.over(self.best);
+    /// images fit: what the last cache moves, and memory.
+    fn of_images(&self) -> Traffic {
+        if self.class.stores() {
+            return Traffic::default();
+        }
         let apart = self.mean(|i| f64::from(u8::from(i.gathers.is_some()))).unwrap_or(0.0);
-        let rate = |key: &str| self.device.get(key).ok().map(|rate| rate.value);
-        let rates = rate(name::L2).zip(rate(name::DRAM));
-        let Some((last, memory)) = rates.filter(|_| apart > 0.0 && !self.class.stores()) else {
-            return Takes::exactly(near);
-        };
-        let (set, pieces) = (self.kernel.images, own * apart * SECTOR as f64);
+        let (set, pieces) = (self.kernel.images, self.lanes() as f64 * apart * SECTOR as f64);
         let cache = self.kernel.nearest_cache(self.device).unwrap_or(0.0);
-        let moved = Moved { gathered: pieces, ..Moved::dense(pieces) } * (1.0 - (cache / set.max(1.0)).min(1.0));
-        let behind = moved.ns(self.device, last, LAST);
-        let beyond = (moved * missed(set, self.device)).ns(self.device, memory, MEMORY);
-        let likely = near.larger(Figure::exact(behind.max(beyond), Evidence::Modelled));
+        let moved = Moved { gathered: pieces, ..Moved::dense(pieces) };
+        let last = moved * (1.0 - (cache / set.max(1.0)).min(1.0));
+        Traffic { last, memory: last * missed(set, self.device) }
+    }
+
+    fn images(&self) -> Takes {
+        let near = Figure::exact(self.lanes() as f64 * self.turns(), Evidence::Counted);
+        let near = near.over(self.best);
+        let behind = self.behind(self.of_images()).map_or(0.0, |(last, memory)| last.max(memory));
+        let likely = near.larger(Figure::exact(behind, Evidence::Modelled));
         Takes { least: near, likely, most: likely }
+    }
+
+    /// Times of what the last cache moves and of what memory does, ns; `None` without their rates.
+    fn behind(&self, of: Traffic) -> Option<(f64, f64)> {
+        let rate = |key: &str| self.device.get(key).ok().map(|rate| rate.value);
+        let (last, memory) = rate(name::L2).zip(rate(name::DRAM))?;
+        Some((of.last.ns(self.device, last, LAST), of.memory.ns(self.device, memory, MEMORY)))
     }
 
     fn atomics(&self) -> Takes {
@@ -400,9 +426,27 @@ impl Of<'_> {
     /// for from memory.
     fn private_of_warps(&self) -> Option<Takes> {
         let (device, tally) = (self.device, self.tally);
-        let (words, warps) = (tally.transactions? as f64, tally.warps? as f64);
         let rate = |key: &str| device.get(key).ok().map(|rate| rate.value);
-        let (near, last, memory) = (rate(name::L1)?, rate(name::L2)?, rate(name::DRAM)?);
+        let traffic = self.of_private()?;
+        let lines = rate(name::GATHER_NEAR).zip(tally.transactions);
+        let lines = lines.map_or(0.0, |(rate, words)| words as f64 / rate);
+        let asked = tally.bytes as f64 / rate(name::L1)?;
+        let stores = self.class.stores();
+        let near = if stores { 0.0 } else { asked.max(lines) };
+        let (behind, beyond) = self.behind(traffic)?;
+        let time = Figure::exact(near.max(behind).max(beyond), Evidence::Modelled);
+        let passed = if stores { traffic.memory.bytes } else { traffic.last.bytes };
+        // Lines that are written take part of what is read.
+        Some(match self.kernel.private_set(device) {
+            Some(_) if passed <= 0.0 => Takes::exactly(time),
+            _ => Takes::between(time, time.times(PUSHED)),
+        })
+    }
+
+    /// What the last cache and memory move of private memory.
+    fn of_private(&self) -> Option<Traffic> {
+        let (device, tally) = (self.device, self.tally);
+        let (words, warps) = (tally.transactions? as f64, tally.warps? as f64);
         let (threads, asked) = (tally.threads as f64, tally.bytes as f64);
         let alone = ((words - warps) / (threads - warps).max(1.0)).clamp(0.0, 1.0) * threads;
         let dense = asked * (1.0 - alone / threads);
@@ -417,19 +461,12 @@ impl Of<'_> {
         let set = self.kernel.private_set(device);
         let units = f64::from(device.compute_units.max(1));
         let own = self.kernel.nearest_cache(device).map_or(0.0, |each| each * units);
-        let past = |set: f64| 1.0 - held_in(own, set);
-        let past_near = if stores { 1.0 } else { set.map_or(0.0, past) };
-        let past_last = set.map_or(0.0, |set| missed(set, device));
-        let lines = rate(name::GATHER_NEAR).map_or(0.0, |pieces| words / pieces);
-        let near = if stores { 0.0 } else { (asked / near).max(lines) };
-        let behind = (moved * past_near).ns(device, last, LAST);
-        let beyond = (moved * (past_near * past_last)).ns(device, memory, MEMORY);
-        let time = Figure::exact(near.max(behind).max(beyond), Evidence::Modelled);
-        // Lines that are written take part of what is read.
-        Some(match set {
-            Some(_) if past_near <= 0.0 || stores && past_last <= 0.0 => Takes::exactly(time),
-            _ => Takes::between(time, time.times(PUSHED)),
-        })
+        let past_near = match set {
+            _ if stores => 1.0,
+            set => set.map_or(0.0, |set| 1.0 - held_in(own, set)),
+        };
+        let last = moved * past_near;
+        Some(Traffic { last, memory: last * set.map_or(0.0, |set| missed(set, device)) })
     }
 
     /// The rate is measured with items that index arrays of 128 bytes differently.
