@@ -12,14 +12,14 @@ use crate::kernel::Kernel;
 use crate::roofline::beside;
 use crate::traffic::Traffic;
 use clscope_analysis::energy::{guarded_inverse, nonnegative};
-use clscope_mix::{Class, Family, Precision, Space};
+use clscope_mix::{Class, Family, Precision, SECTOR, Space};
 use clscope_profile::interval::Interval;
 use nalgebra::{DMatrix, DVector};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What joules are for, beside the floor: (name, unit of what it is counted in).
-pub const TERMS: [(&str, &str); 19] = [
+pub const TERMS: [(&str, &str); 20] = [
     ("active", "unit seconds"),
     ("integer", "operations"),
     ("64-bit integer", "operations"),
@@ -39,6 +39,7 @@ pub const TERMS: [(&str, &str); 19] = [
     ("local atomics", "operations"),
     ("images", "accesses"),
     ("64-bit division", "operations"),
+    ("single pieces", "pieces"),
 ];
 
 const N: usize = TERMS.len();
@@ -105,6 +106,8 @@ pub fn of_launch(kernel: &Kernel, device: &Device, seconds: f64) -> Option<Amoun
         [kernel.traffic(device).unwrap_or_default(), beside(kernel, device)]
     {
         of[13] += last.bytes;
+        // Each is a request of its own.
+        of[19] += (last.gathered + last.scattered) / SECTOR as f64;
         of[14] += memory.bytes + memory.gathered + memory.scattered;
     }
     Some(of)
