@@ -42,7 +42,7 @@ pub struct Reading {
     pub unsure: Vec<(usize, f64)>,
     /// Number of the capture that a worker ran; `None` of the run and of rests.
     pub capture: Option<usize>,
-    /// Variance of its error, or one in proportion to it.
+    /// Variance of its error; of the run, one in proportion to it.
     pub variance: f64,
     /// Whether it begins where the reading before ended, of the same sensor.
     pub follows: bool,
@@ -97,12 +97,13 @@ pub enum Errors {
     },
 }
 
-/// Median of tau before anything was read, and the standard deviation of its logarithm. (H100: seven
-/// kernels measured in the run by its slope and alone differ by 2.2 %, root mean square, which
-/// leaves the logarithm known to 0.27; twice as much, because devices differ.)
-pub const WORKERS: (f64, f64) = (0.02, 0.5);
-/// The same of c, of which less is known: captures of one kernel differ by 0.4 to 22 %.
-const CAPTURES: (f64, f64) = (0.02, 0.7);
+/// Median of tau before anything was read, and the standard deviation of its logarithm. What was
+/// measured has both tau and c in it: a capture and the run, by its slope, differ by 2.2 %, root mean
+/// square, of which each has half of the square (8 kernels on H100s and 17 on H200s). That leaves the
+/// logarithm of 2.2 % known to 0.14; twice as much, because devices differ, is 0.4 for each.
+pub const WORKERS: (f64, f64) = (0.016, 0.4);
+/// The same of c.
+const CAPTURES: (f64, f64) = WORKERS;
 /// Rounds in which energies and variances settle.
 const ROUNDS: usize = 6;
 /// Steps in which the two parts of the variance of readings settle.
@@ -215,7 +216,7 @@ impl Fit {
             let largest = found.amax().max(f64::MIN_POSITIVE);
             // A kernel that takes next to nothing varies by next to nothing.
             energies = found.iter().map(|e| e.max(1e-6 * largest)).collect();
-            left = residuals(&plain, &effects, &equations, logs, &energies);
+            left = residuals(&plain, &effects, &equations, [logs[1], logs[2]], &energies);
             if round + 1 < ROUNDS {
                 let covariance = reduced.cholesky.inverse();
                 let of: Vec<f64> = ran.iter().map(|k| energies[*k]).collect();
@@ -307,7 +308,8 @@ impl Fit {
     /// what the fit makes of it, the column would be that much lower.
     pub fn pull(&self, reading: usize, column: usize) -> f64 {
         let (row, of) = (&self.rows[reading], &self.points[self.mode].covariance);
-        let weight = row.weight / self.logarithms[0].exp();
+        let unit = if row.random.is_some() { 1.0 } else { self.logarithms[0].exp() };
+        let weight = row.weight / unit;
         let gain: f64 = row.fixed.iter().enumerate().map(|(at, a)| of[(column, at)] * a).sum();
         weight * gain * self.left[reading]
     }
@@ -393,7 +395,7 @@ fn slow(white: &[Row], at: &Point, noise: f64, averaged: usize) -> DMatrix<f64> 
     let number = cosines(of_run.len());
     let factor = student(0.975, number as f64) / student(0.975, f64::INFINITY);
     let long = long_run(&scores, width, number) * (factor * factor);
-    let own = Equations::new(&of_run, &[]).fixed / unit;
+    let own = Equations::new(&of_run, &[]).run.fixed / unit;
     &at.covariance * (long - own) * &at.covariance
 }
 
@@ -416,10 +418,14 @@ fn first_guess(readings: &[Reading], model: &Model<'_>) -> Guess {
     let least = read.map(power).filter(|p| p.is_finite()).reduce(f64::min);
     let rest = known.or(least).unwrap_or(0.0);
     let (mut joules, mut launches, mut most, mut squares) = (0.0, 0.0, 0.0f64, 0.0);
+    let mut read_of_run = 0usize;
     for reading in readings {
         let (time, ran) = (seconds(reading), reading.launches.iter().map(|(_, n)| n).sum::<f64>());
         let above = reading.energy - rest * time;
-        squares += (above * above / reading.variance).min(f64::MAX / 1e9);
+        if reading.capture.is_none() {
+            squares += (above * above / reading.variance).min(f64::MAX / 1e9);
+            read_of_run += 1;
+        }
         if ran > 0.0 {
             (joules, launches) = (joules + above, launches + ran);
         }
@@ -428,7 +434,7 @@ fn first_guess(readings: &[Reading], model: &Model<'_>) -> Guess {
         most = most.max(largest.abs());
     }
     let most = if most > 0.0 && most.is_finite() { most } else { 1.0 };
-    let noise = (squares / readings.len().max(1) as f64).max(f64::MIN_POSITIVE).ln() - FIRST_NOISE;
+    let noise = (squares / read_of_run.max(1) as f64).max(f64::MIN_POSITIVE).ln() - FIRST_NOISE;
     // Without idle power what was read above it is all that there is.
     let above = joules / launches;
     let above = if above.is_finite() && above > 1e-6 * most { above } else { 1e-3 * most };
@@ -526,19 +532,18 @@ fn residuals(
     rows: &[Row],
     effects: &DVector<f64>,
     of: &Equations,
-    [noise, tau, c]: [f64; 3],
+    [tau, c]: [f64; 2],
     energies: &[f64],
 ) -> Vec<f64> {
-    let unit = noise.exp();
     let mut random: BTreeMap<usize, DVector<f64>> = BTreeMap::new();
     for block in &of.blocks {
-        let mut own = &block.own / unit;
+        let mut own = block.own.clone();
         for i in 0..own.nrows() {
             let share = (if i == 0 { tau } else { c }).exp();
             own[(i, i)] += 1.0 / (share * energies[block.kernel].powi(2));
         }
         let fixed = DVector::from_iterator(block.at.len(), block.at.iter().map(|at| effects[*at]));
-        let right = (&block.right - block.across.transpose() * fixed) / unit;
+        let right = &block.right - block.across.transpose() * fixed;
         random.extend(own.cholesky().map(|c| (block.kernel, c.solve(&right))));
     }
     let left = |row: &Row| {

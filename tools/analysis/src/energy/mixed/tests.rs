@@ -80,6 +80,14 @@ const PLAIN: Truth = Truth {
     between: 0.0,
 };
 
+/// All kernels keep their proportions throughout.
+const STEADY: Truth = Truth { steady: true, ..PLAIN };
+
+/// One of the values that tau and c may have.
+fn likely(r: &mut Random) -> f64 {
+    WORKERS.0 * (WORKERS.1 * r.normal()).exp()
+}
+
 /// Seconds of each kernel's launches: some draw 4 times the power of others.
 fn lengths(kernels: usize) -> Vec<f64> {
     let factor = [1.0, 0.4, 1.6];
@@ -121,7 +129,7 @@ fn simulate(kernels: usize, of: Truth, r: &mut Random) -> (Simulated, Vec<f64>) 
             launches: launches.iter().map(|(k, n)| (*k, n * lengths[*k])).collect(),
             unsure: Vec::new(),
             capture,
-            variance: 1.0,
+            variance: if capture.is_some() { of.noise * of.noise } else { 1.0 },
             follows,
         });
         degrees.push(warmer);
@@ -160,7 +168,7 @@ fn intervals_hold_as_often_as_they_say() {
         (4, Truth { tau: 0.02, c: 0.05, noise: 1.0, ..PLAIN }),
         (2, Truth { errors: (Errors::Counter, 0.8), noise: 1.0, ..PLAIN }),
         (2, Truth { errors: (POLLED, 0.6), noise: 1.0, ..PLAIN }),
-        (3, Truth { steady: true, ..PLAIN }),
+        (3, STEADY),
         (2, Truth { alpha: 0.004, ..PLAIN }),
         (2, Truth { of_load: 0.1, ..PLAIN }),
         (2, Truth { between: 2.0, ..PLAIN }),
@@ -168,6 +176,11 @@ fn intervals_hold_as_often_as_they_say() {
     for (kernels, of) in grid {
         let (mut held, mut all, trials) = (0u32, 0u32, 10);
         for _ in 0..trials {
+            // Nothing but what was known before says how far workers are from a run that is steady.
+            let of = match of.steady {
+                true => Truth { tau: likely(&mut random), c: likely(&mut random), ..of },
+                false => of,
+            };
             let (readings, truth) = simulate(kernels, of, &mut random);
             let fit = fit(&readings, kernels, of).expect("determined");
             for (k, e) in truth.iter().enumerate() {
@@ -224,7 +237,7 @@ fn of_a_steady_run_the_sum_is_known_and_the_parts_are_not() {
     let mut random = Random::new(12);
     let (mut held, mut parts) = (0, 0);
     for _ in 0..20 {
-        let (mut readings, truth) = simulate(3, Truth { steady: true, ..PLAIN }, &mut random);
+        let (mut readings, truth) = simulate(3, STEADY, &mut random);
         readings.0.retain(|reading| reading.capture.is_none());
         readings.1.truncate(readings.0.len());
         let fit = fit(&readings, 3, PLAIN).expect("a sum");
