@@ -11,8 +11,8 @@ the budget (default 460 s): what would not fit is left out and named.
 
 With --insitu the truth is that of the run itself: each launch of a kernel is enqueued some times more in its place, and the
 slope of the energy of a round above rest, in launches, is what a launch takes there. More work warms the chip: what that adds
-to idle power is fitted beside the slopes of all kernels. Then no command is run alone, and the table compares joules above idle
-at the run's temperature.
+to idle power, which rests behind work show, is fitted beside the slopes. Then no command is run alone, and the table compares
+joules above idle at the run's temperature.
 
 With --temperatures each application is recorded twice, behind rest and behind a load of --heat seconds. The table has joules
 of a launch at 50 C from each trace by itself, from both together, and how far the two are apart: that should be below 2 %.
@@ -196,8 +196,12 @@ def solved(matrix, right):
 
 def slopes(points, names, cold):
     """Joules of a launch of each kernel with standard errors, and watts a degree, by rounds (kernel, launches more, point): joules
-    of a round above rest = what it always takes + launches x joules + seconds x degrees above those of rest x watts a degree."""
-    lines = [[1.0] + [more * (name == of) for of in names] + [seconds * (warm - cold)] for name, more, (_, seconds, warm) in points]
+    of a round above rest = what it always takes + launches x joules + seconds x degrees above those of rest x watts a degree.
+    Seconds of rest, of which the kernel is None, have the last alone."""
+    lines = [
+        [float(name is not None)] + [more * (name == of) for of in names] + [seconds * (warm - cold)]
+        for name, more, (_, seconds, warm) in points
+    ]
     joules = [p[2][0] for p in points]
     # Errors are of watts: a longer round has larger ones.
     weights = [p[2][1] ** -2 for p in points]
@@ -216,16 +220,25 @@ def slopes(points, names, cold):
 
 def in_situ(app, env):
     """Joules above rest of a launch of each kernel, with a standard error: the slope in launches a round."""
+
+    def rests(seconds):
+        """Watts and degrees of each second at rest, from half a second behind the last work on."""
+        text = call(f"{app}-rest", [program, "rest", app, str(seconds)], env, left())
+        ready = re.search(r"rests ([\d.]+)", text or "")
+        time.sleep(0.6)
+        begins = [float(ready.group(1)) + 0.5 + i for i in range(seconds - 1)] if ready else []
+        found = [(power.mean(at, at + 1, 0), power.warm(at, at + 1)) for at in begins]
+        return [of for of in found if None not in of]
+
     if app in ("sort", "settle"):
         say(f"{app}: a launch more finds what the one before left, and does less: nothing to compare with")
         return {}
-    call(f"{app}-rest", [program, "rest", app, "1"], env, left())
-    begin = time.time()
-    if call(f"{app}-rest", [program, "rest", app, "3"], env, left()) is None:
+    rests(2)
+    before = rests(4)
+    if not before:
         return {}
-    time.sleep(0.6)
-    rest, cold = power.mean(begin + 1.2, begin + 3, 0), power.warm(begin + 1.2, begin + 3)
-    plain = rest and once(app, "", env, rest)
+    rest, cold = (sum(of) / len(before) for of in zip(*before))
+    plain = once(app, "", env, rest)
     if not plain:
         return {}
     all_points, names = [("", 0, plain)], []
@@ -237,14 +250,15 @@ def in_situ(app, env):
             if left() > arguments.again + 5:
                 point = once(app, f"{name} {times}" if times else "", env, rest)
                 points += [(name, times, point)] if point else []
-        if len(points) == 3:
+        points += [(None, 0, (watts - rest, 1.0, warm)) for watts, warm in rests(3)]
+        if sum(of is not None for of, _, _ in points) == 3:
             names.append(name)
             all_points += points
     if not names:
         return {}
     joules, errors, (degree, unsure) = slopes(all_points, names, cold)
     say(f"{app}: a degree adds {degree:.2f} +- {unsure:.2f} W to idle power, {rest:.1f} W at {cold:.1f} C")
-    found = {" rest": rest, " degree": degree, " points": all_points}
+    found = {" rest": rest, " cold": cold, " degree": degree, " points": all_points}
     for name, slope, error in zip(names, joules, errors):
         warm = [round(p[2][2], 1) for p in all_points if p[0] == name]
         found[name] = {"joules": slope, "se": error, "warm": warm}
@@ -400,6 +414,11 @@ def compare(app, of):
     truth = {name: t for name, t in (of["insitu"] or {}).items() if name in found}
     whole = sum(t["joules"] * found[name]["launches"] for name, t in truth.items())
     table.append(f"\n{app}  (mJ a launch above idle, in the run; 2 se)")
+    device = (of["option"] or {}).get("device") or {}
+    if truth and device.get("temperature"):
+        warm, at = device["temperature"]["mean_c"], of["insitu"]
+        idle = at[" rest"] + at[" degree"] * (warm - at[" cold"])
+        table.append(f"{'idle':10} {idle:.1f} W at {warm:.1f} C, reported {figure(device['floors'][0]['watts'], 1).strip()}")
     for name, t in truth.items():
         c = found[name]
         dynamic, launches = c["dynamic_joules"], c["launches"]
