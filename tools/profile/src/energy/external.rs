@@ -297,6 +297,23 @@ mod tests {
         Shape { name: name.into(), sizes: vec![64] }
     }
 
+    /// Errors of independent readings add in squares; what restoring took is not at rest.
+    #[test]
+    fn a_window_is_as_well_known_as_its_own_readings() {
+        let restoring =
+            measured::Restoring { watts: Interval::symmetric(150.0, 3.0), seconds: 0.005 };
+        let window = |restoring| measured::Window {
+            seconds: 2.0,
+            launches: 100,
+            watts: Interval::symmetric(300.0, 2.0),
+            idle_watts: Interval::symmetric(100.0, 1.0),
+            restoring,
+        };
+        let near = |of: f64, squares: f64| assert!((of * NORMAL_95 - squares.sqrt()).abs() < 1e-9);
+        near(error(&window(None)), 4.0 * 4.0 + 2.0 * 2.0);
+        near(error(&window(Some(restoring))), 4.0 * 4.0 + 1.5 * 1.5 + 1.5 * 1.5);
+    }
+
     #[test]
     fn a_launch_is_used_by_its_energy_above_idle() {
         let repetition = Repetition {
@@ -305,6 +322,7 @@ mod tests {
             launches: 100.0,
             stamped: None,
             restoring: None,
+            error: 0.0,
             idle: Some(80.0),
             at: None,
             capture: 0,

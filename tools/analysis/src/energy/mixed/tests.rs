@@ -197,6 +197,26 @@ fn intervals_hold_as_often_as_they_say() {
     }
 }
 
+/// Readings of the run say how far they err, and workers' own how far those do.
+#[test]
+fn a_run_that_scatters_makes_workers_no_less_sure() {
+    let mut random = Random::new(21);
+    let (quiet, degrees) = simulate(3, STEADY, &mut random);
+    let mut loud = quiet.clone();
+    let of_work = |r: &Reading| r.capture.is_none() && !r.launches.is_empty();
+    for reading in loud.iter_mut().filter(|r| of_work(r)) {
+        reading.energy += 30.0 * random.normal();
+    }
+    let (alone, alone_degrees): (Vec<Reading>, Vec<f64>) =
+        quiet.into_iter().zip(degrees.clone()).filter(|(r, _)| !of_work(r)).unzip();
+    let with = fit(&(loud, degrees), 3, STEADY).expect("determined");
+    let without = fit(&(alone, alone_degrees), 3, STEADY).expect("determined");
+    for k in 0..3 {
+        let (with, without) = (power(&with, k), power(&without, k));
+        assert!(with.half() < 1.1 * without.half(), "{k}: {with:?}, without the run {without:?}");
+    }
+}
+
 #[test]
 fn correlated_errors_are_found() {
     let mut random = Random::new(8);
