@@ -201,7 +201,7 @@ fn intervals_hold_as_often_as_they_say() {
 #[test]
 fn a_run_that_scatters_makes_workers_no_less_sure() {
     let mut random = Random::new(21);
-    let (quiet, degrees) = simulate(3, STEADY, &mut random);
+    let ((quiet, degrees), _) = simulate(3, STEADY, &mut random);
     let mut loud = quiet.clone();
     let of_work = |r: &Reading| r.capture.is_none() && !r.launches.is_empty();
     for reading in loud.iter_mut().filter(|r| of_work(r)) {
