@@ -305,16 +305,6 @@ impl Fit {
         own + slow.recompose()
     }
 
-    /// By how much a column is higher by a reading's residual: its weight times it. Were the reading
-    /// what the fit makes of it, the column would be that much lower.
-    pub fn pull(&self, reading: usize, column: usize) -> f64 {
-        let (row, of) = (&self.rows[reading], &self.points[self.mode].covariance);
-        let unit = if row.random.is_some() { 1.0 } else { self.logarithms[0].exp() };
-        let weight = row.weight / unit;
-        let gain: f64 = row.fixed.iter().enumerate().map(|(at, a)| of[(column, at)] * a).sum();
-        weight * gain * self.left[reading]
-    }
-
     /// A sum, `times` of each column, with its 95 % interval; `is_positive`: no end is below 0.
     pub fn contrast(&self, times: &[(usize, f64)], is_positive: bool) -> Interval {
         let more = |(i, x): &(usize, f64)| -> f64 {
@@ -419,13 +409,11 @@ fn first_guess(readings: &[Reading], model: &Model<'_>) -> Guess {
     let least = read.map(power).filter(|p| p.is_finite()).reduce(f64::min);
     let rest = known.or(least).unwrap_or(0.0);
     let (mut joules, mut launches, mut most, mut squares) = (0.0, 0.0, 0.0f64, 0.0);
-    let mut read_of_run = 0usize;
     for reading in readings {
         let (time, ran) = (seconds(reading), reading.launches.iter().map(|(_, n)| n).sum::<f64>());
         let above = reading.energy - rest * time;
         if reading.capture.is_none() {
             squares += (above * above / reading.variance).min(f64::MAX / 1e9);
-            read_of_run += 1;
         }
         if ran > 0.0 {
             (joules, launches) = (joules + above, launches + ran);
@@ -435,7 +423,8 @@ fn first_guess(readings: &[Reading], model: &Model<'_>) -> Guess {
         most = most.max(largest.abs());
     }
     let most = if most > 0.0 && most.is_finite() { most } else { 1.0 };
-    let noise = (squares / read_of_run.max(1) as f64).max(f64::MIN_POSITIVE).ln() - FIRST_NOISE;
+    let of_run = readings.iter().filter(|reading| reading.capture.is_none()).count();
+    let noise = (squares / of_run.max(1) as f64).max(f64::MIN_POSITIVE).ln() - FIRST_NOISE;
     // Without idle power what was read above it is all that there is.
     let above = joules / launches;
     let above = if above.is_finite() && above > 1e-6 * most { above } else { 1e-3 * most };
