@@ -99,9 +99,9 @@ pub enum Errors {
 
 /// Median of tau before anything was read, and the standard deviation of its logarithm. What was
 /// measured has both tau and c in it: a capture and the run, by its slope, differ by 2.2 %, root mean
-/// square (8 kernels on H100s and 17 on H200s). That leaves the logarithm of 2.2 % known to 0.14; twice
-/// as much, because devices differ, is 0.4 for each of the two. Each has half of the square, and their
-/// medians are lower than such roots of mean squares by a factor of exp(0.4^2).
+/// square (14 kernels on H100s and an H200; 2.4 % with errors of the slopes, 2.0 % without). That
+/// leaves the logarithm known to 0.19; half as much again, because devices differ, is 0.4 for each of
+/// the two. Each has half of the square, and medians are lower than roots of mean squares by exp(0.4^2).
 pub const WORKERS: (f64, f64) = (0.014, 0.4);
 /// The same of c.
 const CAPTURES: (f64, f64) = WORKERS;
