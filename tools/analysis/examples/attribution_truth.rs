@@ -307,7 +307,7 @@ fn workers(run: &Run, scenario: &Scenario, own: &[f64], random: &mut Random) -> 
                     joules: 0.5 * above * (1.0 + 0.003 * random.normal()),
                     idle: 0.0,
                     seconds: 0.5,
-                    unsure: 0.0,
+                    error: 0.0,
                     at: None,
                 });
             }

@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             launches,
             unsure: Vec::new(),
             capture,
-            variance: 1.0,
+            variance: if capture.is_some() { 0.05 * 0.05 } else { 1.0 },
             follows,
         });
     };

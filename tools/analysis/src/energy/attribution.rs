@@ -106,8 +106,8 @@ pub struct Worker {
     pub idle: f64,
     /// Its length in seconds.
     pub seconds: f64,
-    /// Joules by which it may be off beside its noise, one standard deviation.
-    pub unsure: f64,
+    /// Standard error of these joules: of its own readings, and of what was taken off.
+    pub error: f64,
     /// When it ended, where that was while the run's sensor was read.
     pub at: Option<HostNs>,
 }
@@ -316,13 +316,7 @@ pub(super) fn fit(problem: &Problem<'_>) -> Result<Fitted, AttributionError> {
     let workers: Vec<&Worker> =
         problem.workers.iter().filter(|w| present.contains(&w.class.index())).collect();
     if !workers.is_empty() {
-        // How far readings err is known from those of the run.
-        let squares: f64 = model.left.iter().zip(&lengths).map(|(e, l)| (e / l).powi(2)).sum();
-        let noise = (squares / all.len() as f64).sqrt();
-        for (reading, row) in all.iter_mut().zip(&rows.rows) {
-            reading.variance = (noise * reading_seconds(reading) / row.scale).powi(2);
-        }
-        all.extend(workers.iter().map(|worker| of_worker(worker, &present, noise, step)));
+        all.extend(workers.iter().map(|worker| of_worker(worker, &present)));
         (effects, named) = self::effects(problem, &rows, &columns, &lengths, &workers);
         model = run(&all, &effects)?;
     }
@@ -350,10 +344,6 @@ pub(super) fn fit(problem: &Problem<'_>) -> Result<Fitted, AttributionError> {
         floor_seen,
         lengths,
     })
-}
-
-fn reading_seconds(of: &Reading) -> f64 {
-    of.idle.iter().map(|(_, seconds)| seconds).sum()
 }
 
 /// The run's rows as readings.
@@ -386,17 +376,17 @@ fn readings_of_run(
     rows.rows.iter().enumerate().map(reading).collect()
 }
 
-/// A worker's window as a reading; `noise` and `period`: of the sensor, in watts and seconds.
-fn of_worker(worker: &Worker, present: &[usize], noise: f64, period: f64) -> Reading {
+/// A worker's window as a reading.
+fn of_worker(worker: &Worker, present: &[usize]) -> Reading {
     let kernel = present.iter().position(|class| *class == worker.class.index()).unwrap_or(0);
-    let error = (noise * (worker.seconds * period).sqrt()).max(WINDOW * worker.joules.abs());
+    let settles = WINDOW * worker.joules;
     Reading {
         energy: worker.joules,
         idle: if worker.idle > 0.0 { vec![(0, worker.idle)] } else { Vec::new() },
         launches: vec![(kernel, worker.ran)],
         unsure: Vec::new(),
         capture: Some(worker.capture),
-        variance: error * error + worker.unsure * worker.unsure,
+        variance: settles * settles + worker.error * worker.error,
         follows: false,
     }
 }

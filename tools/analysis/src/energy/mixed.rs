@@ -42,7 +42,7 @@ pub struct Reading {
     pub unsure: Vec<(usize, f64)>,
     /// Number of the capture that a worker ran; `None` of the run and of rests.
     pub capture: Option<usize>,
-    /// Variance of its error, or one in proportion to it.
+    /// Variance of its error; of the run, one in proportion to it.
     pub variance: f64,
     /// Whether it begins where the reading before ended, of the same sensor.
     pub follows: bool,
@@ -97,12 +97,14 @@ pub enum Errors {
     },
 }
 
-/// Median of tau before anything was read, and the standard deviation of its logarithm. (H100: seven
-/// kernels measured in the run by its slope and alone differ by 2.2 %, root mean square, which
-/// leaves the logarithm known to 0.27; twice as much, because devices differ.)
-pub const WORKERS: (f64, f64) = (0.02, 0.5);
-/// The same of c, of which less is known: captures of one kernel differ by 0.4 to 22 %.
-const CAPTURES: (f64, f64) = (0.02, 0.7);
+/// Median of tau before anything was read, and the standard deviation of its logarithm. What was
+/// measured has both tau and c in it: a capture and the run, by its slope, differ by 2.2 %, root mean
+/// square (14 kernels on H100s and an H200; 2.4 % with errors of the slopes, 2.0 % without). That
+/// leaves the logarithm known to 0.19; half as much again, because devices differ, is 0.4 for each of
+/// the two. Each has half of the square, and medians are lower than roots of mean squares by exp(0.4^2).
+pub const WORKERS: (f64, f64) = (0.014, 0.4);
+/// The same of c.
+const CAPTURES: (f64, f64) = WORKERS;
 /// Rounds in which energies and variances settle.
 const ROUNDS: usize = 6;
 /// Steps in which the two parts of the variance of readings settle.
@@ -215,7 +217,7 @@ impl Fit {
             let largest = found.amax().max(f64::MIN_POSITIVE);
             // A kernel that takes next to nothing varies by next to nothing.
             energies = found.iter().map(|e| e.max(1e-6 * largest)).collect();
-            left = residuals(&plain, &effects, &equations, logs, &energies);
+            left = residuals(&plain, &effects, &equations, [logs[1], logs[2]], &energies);
             if round + 1 < ROUNDS {
                 let covariance = reduced.cholesky.inverse();
                 let of: Vec<f64> = ran.iter().map(|k| energies[*k]).collect();
@@ -303,15 +305,6 @@ impl Fit {
         own + slow.recompose()
     }
 
-    /// By how much a column is higher by a reading's residual: its weight times it. Were the reading
-    /// what the fit makes of it, the column would be that much lower.
-    pub fn pull(&self, reading: usize, column: usize) -> f64 {
-        let (row, of) = (&self.rows[reading], &self.points[self.mode].covariance);
-        let weight = row.weight / self.logarithms[0].exp();
-        let gain: f64 = row.fixed.iter().enumerate().map(|(at, a)| of[(column, at)] * a).sum();
-        weight * gain * self.left[reading]
-    }
-
     /// A sum, `times` of each column, with its 95 % interval; `is_positive`: no end is below 0.
     pub fn contrast(&self, times: &[(usize, f64)], is_positive: bool) -> Interval {
         let more = |(i, x): &(usize, f64)| -> f64 {
@@ -393,7 +386,7 @@ fn slow(white: &[Row], at: &Point, noise: f64, averaged: usize) -> DMatrix<f64> 
     let number = cosines(of_run.len());
     let factor = student(0.975, number as f64) / student(0.975, f64::INFINITY);
     let long = long_run(&scores, width, number) * (factor * factor);
-    let own = Equations::new(&of_run, &[]).fixed / unit;
+    let own = Equations::new(&of_run, &[]).run.fixed / unit;
     &at.covariance * (long - own) * &at.covariance
 }
 
@@ -419,7 +412,9 @@ fn first_guess(readings: &[Reading], model: &Model<'_>) -> Guess {
     for reading in readings {
         let (time, ran) = (seconds(reading), reading.launches.iter().map(|(_, n)| n).sum::<f64>());
         let above = reading.energy - rest * time;
-        squares += (above * above / reading.variance).min(f64::MAX / 1e9);
+        if reading.capture.is_none() {
+            squares += (above * above / reading.variance).min(f64::MAX / 1e9);
+        }
         if ran > 0.0 {
             (joules, launches) = (joules + above, launches + ran);
         }
@@ -428,7 +423,8 @@ fn first_guess(readings: &[Reading], model: &Model<'_>) -> Guess {
         most = most.max(largest.abs());
     }
     let most = if most > 0.0 && most.is_finite() { most } else { 1.0 };
-    let noise = (squares / readings.len().max(1) as f64).max(f64::MIN_POSITIVE).ln() - FIRST_NOISE;
+    let of_run = readings.iter().filter(|reading| reading.capture.is_none()).count();
+    let noise = (squares / of_run.max(1) as f64).max(f64::MIN_POSITIVE).ln() - FIRST_NOISE;
     // Without idle power what was read above it is all that there is.
     let above = joules / launches;
     let above = if above.is_finite() && above > 1e-6 * most { above } else { 1e-3 * most };
@@ -526,19 +522,18 @@ fn residuals(
     rows: &[Row],
     effects: &DVector<f64>,
     of: &Equations,
-    [noise, tau, c]: [f64; 3],
+    [tau, c]: [f64; 2],
     energies: &[f64],
 ) -> Vec<f64> {
-    let unit = noise.exp();
     let mut random: BTreeMap<usize, DVector<f64>> = BTreeMap::new();
     for block in &of.blocks {
-        let mut own = &block.own / unit;
+        let mut own = block.own.clone();
         for i in 0..own.nrows() {
             let share = (if i == 0 { tau } else { c }).exp();
             own[(i, i)] += 1.0 / (share * energies[block.kernel].powi(2));
         }
         let fixed = DVector::from_iterator(block.at.len(), block.at.iter().map(|at| effects[*at]));
-        let right = (&block.right - block.across.transpose() * fixed) / unit;
+        let right = &block.right - block.across.transpose() * fixed;
         random.extend(own.cholesky().map(|c| (block.kernel, c.solve(&right))));
     }
     let left = |row: &Row| {

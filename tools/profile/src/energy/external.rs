@@ -9,11 +9,13 @@ use super::result::DeviceEnergy;
 use super::shapes::Shape;
 use super::{power, recorded_formula};
 use crate::error::ReadingsError;
-use crate::measured::Which;
+use crate::interval::Interval;
+use crate::measured::{self, Which};
 use crate::profile::{self, Profile};
 use crate::trace_files::TraceFiles;
 use clscope_analysis::Trace;
 use clscope_analysis::input::Definitions;
+use clscope_analysis::quantile::NORMAL_95;
 use clscope_analysis::time::ProcessIndex;
 use clscope_trace::defs;
 use std::collections::BTreeMap;
@@ -86,7 +88,11 @@ pub fn read_sources(path: &Path, of: &profile::Options) -> Result<Vec<Source>, R
         let floor = known.devices.iter().find(|d| d.members == device.members).and_then(floor);
         let with_idle = |mut found: Found| {
             for of in &mut found.repetitions {
-                (of.idle, of.at) = (floor, None);
+                if let Some(floor) = floor {
+                    let open = floor.half() / NORMAL_95 * of.of_launches().1;
+                    (of.idle, of.error) = (Some(floor.value), of.error.hypot(open));
+                }
+                of.at = None;
             }
             found
         };
@@ -108,8 +114,8 @@ pub fn read_sources(path: &Path, of: &profile::Options) -> Result<Vec<Source>, R
     }
 }
 
-fn floor(of: &DeviceEnergy) -> Option<f64> {
-    Some(of.floors.first()?.watts?.value)
+fn floor(of: &DeviceEnergy) -> Option<Interval> {
+    of.floors.first()?.watts
 }
 
 /// Captured launches of these traces that were measured when the application had ended, on the
@@ -143,6 +149,7 @@ fn measured(files: &TraceFiles, trace: &Trace<'_>, devices: &[PhysicalDevice]) -
             let stamped = row.time.map(|time| time.median_ns.value * 1e-9);
             for window in &row.windows {
                 found[of].add(Repetition {
+                    error: error(window),
                     watts: window.watts.value,
                     seconds: window.seconds,
                     launches: window.launches as f64,
@@ -158,6 +165,18 @@ fn measured(files: &TraceFiles, trace: &Trace<'_>, devices: &[PhysicalDevice]) -
         }
     }
     out
+}
+
+/// Standard error of the joules above idle of a window's launches, by its readings: of work, of rest
+/// beside it, and of restoring.
+fn error(of: &measured::Window) -> f64 {
+    let launches = of.launches as f64;
+    let restoring = of.restoring.map_or((0.0, 0.0), |r| {
+        let seconds = r.seconds * launches;
+        (r.watts.half() * seconds, seconds)
+    });
+    let idle = of.idle_watts.half() * (of.seconds - restoring.1).max(0.0);
+    (of.watts.half() * of.seconds).hypot(idle).hypot(restoring.0) / NORMAL_95
 }
 
 /// What a measured launch or transfer is; `None` of a transfer of which nothing is known.
@@ -278,6 +297,23 @@ mod tests {
         Shape { name: name.into(), sizes: vec![64] }
     }
 
+    /// Errors of independent readings add in squares; what restoring took is not at rest.
+    #[test]
+    fn a_window_is_as_well_known_as_its_own_readings() {
+        let restoring =
+            measured::Restoring { watts: Interval::symmetric(150.0, 3.0), seconds: 0.005 };
+        let window = |restoring| measured::Window {
+            seconds: 2.0,
+            launches: 100,
+            watts: Interval::symmetric(300.0, 2.0),
+            idle_watts: Interval::symmetric(100.0, 1.0),
+            restoring,
+        };
+        let near = |of: f64, squares: f64| assert!((of * NORMAL_95 - squares.sqrt()).abs() < 1e-9);
+        near(error(&window(None)), 4.0 * 4.0 + 2.0 * 2.0);
+        near(error(&window(Some(restoring))), 4.0 * 4.0 + 1.5 * 1.5 + 1.5 * 1.5);
+    }
+
     #[test]
     fn a_launch_is_used_by_its_energy_above_idle() {
         let repetition = Repetition {
@@ -286,6 +322,7 @@ mod tests {
             launches: 100.0,
             stamped: None,
             restoring: None,
+            error: 0.0,
             idle: Some(80.0),
             at: None,
             capture: 0,

@@ -33,6 +33,8 @@ pub struct Repetition {
     pub restoring: Option<Restoring>,
     /// What the device drew at rest beside it, in watts, where it was not measured in the run.
     pub idle: Option<f64>,
+    /// Standard error, by their readings, of the joules of its launches, in joules.
+    pub error: f64,
     /// When it ended, where that was in the run.
     pub at: Option<HostNs>,
     /// The capture that it ran.
@@ -166,14 +168,15 @@ fn one(repeated: &Repeated, power: &Power, capture: usize) -> (Vec<Repetition>, 
     };
     let seconds = |begin: HostNs, end: HostNs| end.seconds_since(begin);
     // Restorations alone, by the batch that they stand behind.
-    let restoring: Vec<(HostNs, Restoring)> = repeated
+    let restoring: Vec<(HostNs, Restoring, f64)> = repeated
         .batches
         .iter()
         .filter(|b| b.3 && b.2 > 0)
         .filter_map(|&(begin, end, count, _)| {
             let each = count as f64 * f64::from(repeated.per_restoration.max(1));
             let seconds = seconds(begin, end) / each;
-            Some((begin, Restoring { watts: watts(begin, end)?, seconds }))
+            let (watts, error) = watts(begin, end)?;
+            Some((begin, Restoring { watts, seconds }, error * seconds))
         })
         .collect();
     let restored = repeated.batches.iter().any(|b| b.3);
@@ -183,19 +186,21 @@ fn one(repeated: &Repeated, power: &Power, capture: usize) -> (Vec<Repetition>, 
         .iter()
         .filter(|b| !b.3 && b.2 > 0)
         .filter_map(|&(begin, end, count, _)| {
-            let beside = restoring.iter().find(|r| r.0 >= end).or(restoring.last()).map(|r| r.1);
+            let beside = restoring.iter().find(|r| r.0 >= end).or(restoring.last());
             if restored && beside.is_none() {
                 return None;
             }
-            let watts = watts(begin, end)?;
+            let (watts, error) = watts(begin, end)?;
             launches = launches.saturating_add(count);
+            let restored = beside.map_or(0.0, |r| r.2 * count as f64);
             let of = Repetition {
                 watts,
                 seconds: seconds(begin, end),
                 launches: count as f64,
                 stamped: repeated.stamped,
-                restoring: beside,
+                restoring: beside.map(|r| r.1),
                 idle: None,
+                error: (error * seconds(begin, end)).hypot(restored),
                 at: Some(end),
                 capture,
             };
@@ -277,11 +282,16 @@ fn too_slow(power: &Power) -> String {
     )
 }
 
-/// Mean power between two times, from the updates inside.
-fn mean_power(series: &Series, from: HostNs, to: HostNs) -> Option<f64> {
+/// Mean power between two times with its standard error, from the updates inside.
+fn mean_power(series: &Series, from: HostNs, to: HostNs) -> Option<(f64, f64)> {
     let inside = |t: &HostNs| *t >= from && *t <= to;
+    let error = |all: &[f64], mean: f64| {
+        let squares: f64 = all.iter().map(|watts| (watts - mean).powi(2)).sum();
+        (squares / (all.len() * (all.len() - 1)) as f64).sqrt()
+    };
     let mean = |all: Vec<f64>| {
-        (all.len() >= LEAST_UPDATES).then(|| all.iter().sum::<f64>() / all.len() as f64)
+        let mean = all.iter().sum::<f64>() / all.len() as f64;
+        (all.len() >= LEAST_UPDATES).then(|| (mean, error(&all, mean)))
     };
     match series {
         Series::Instant(points) => {
@@ -292,18 +302,15 @@ fn mean_power(series: &Series, from: HostNs, to: HostNs) -> Option<f64> {
         }
         Series::Cumulative(points) => {
             // From a change to a change: between them the counter was somewhere inside a step.
-            let mut steps = points
-                .windows(2)
-                .filter(|p| p[0].1 < p[1].1)
-                .map(|p| p[1])
-                .filter(|p| inside(&p.0));
-            let first = steps.next()?;
-            let (mut last, mut updates) = (first, 1);
-            for step in steps {
-                (last, updates) = (step, updates + 1);
-            }
-            (updates > LEAST_UPDATES && last.0 > first.0)
-                .then(|| (last.1 - first.1) / last.0.seconds_since(first.0))
+            let steps = points.windows(2).filter(|p| p[0].1 < p[1].1).map(|p| p[1]);
+            let steps: Vec<(HostNs, f64)> = steps.filter(|p| inside(&p.0)).collect();
+            let (first, last) = (steps.first()?, steps.last()?);
+            let rate = |a: &(HostNs, f64), b: &(HostNs, f64)| (b.1 - a.1) / b.0.seconds_since(a.0);
+            let each: Vec<f64> = steps.windows(2).map(|p| rate(&p[0], &p[1])).collect();
+            (steps.len() > LEAST_UPDATES && last.0 > first.0).then(|| {
+                let mean = rate(first, last);
+                (mean, error(&each, mean))
+            })
         }
     }
 }

@@ -101,7 +101,7 @@ pub(super) fn workers(
                 continue;
             }
             let (joules, seconds) = of.of_launches();
-            let unsure = of.unsure();
+            let error = of.error.hypot(of.unsure());
             // What was measured apart from the run has its own rest beside it, at its own temperature.
             let (joules, idle) = match of.idle {
                 Some(watts) => (joules - watts * seconds, 0.0),
@@ -114,7 +114,7 @@ pub(super) fn workers(
                 joules,
                 idle,
                 seconds: of.seconds,
-                unsure,
+                error,
                 at: of.at,
             });
         }
@@ -251,6 +251,7 @@ mod tests {
             stamped: Some(stamped),
             restoring: None,
             idle: Some(100.0),
+            error: 0.0,
             at: None,
             capture: 1,
         }
@@ -278,8 +279,8 @@ mod tests {
             let of = Repetition { restoring, ..repetition(1000.0, 4e-5, 3e-5) };
             let worker = window(3e-5, of).unwrap();
             let drawn = 1000.0 * (watts - 100.0) * 1e-5;
-            prop_assert!((worker.unsure - 0.1 * drawn).abs() < 1e-9);
-            prop_assert_eq!(window(3e-5, Repetition { restoring: None, ..of }).unwrap().unsure, 0.0);
+            prop_assert!((worker.error - 0.1 * drawn).abs() < 1e-9);
+            prop_assert_eq!(window(3e-5, Repetition { restoring: None, ..of }).unwrap().error, 0.0);
         }
     }
 }

@@ -17,13 +17,23 @@ pub(super) struct Block {
     pub right: DVector<f64>,
 }
 
-/// Effects and their matrix for one reading's unit of error.
-pub(super) struct Equations {
+/// Sums of products of fixed columns with each other and with the energy, and of its squares.
+pub(super) struct Sums {
     pub fixed: DMatrix<f64>,
-    pub right: DVector<f64>,
+    right: DVector<f64>,
+    squares: f64,
+}
+
+/// Effects and their matrix. Variances of the run's readings are known up to a factor, sigma^2; those
+/// of workers are known, because their windows were read by themselves.
+pub(super) struct Equations {
+    /// Of the run, for a factor of 1.
+    pub run: Sums,
+    /// Of workers.
+    workers: Sums,
     pub blocks: Vec<Block>,
-    pub squares: f64,
-    pub readings: f64,
+    /// Of the run.
+    readings: f64,
     /// Least logarithm of the variance: readings are not taken for exact.
     pub least: f64,
 }
@@ -46,26 +56,42 @@ pub(super) fn scaled(rows: &[Row]) -> (DMatrix<f64>, DVector<f64>) {
     (DMatrix::from_fn(size, rows.len(), at), DVector::from_iterator(rows.len(), energy))
 }
 
+impl Sums {
+    fn new(size: usize) -> Self {
+        Self { fixed: DMatrix::zeros(size, size), right: DVector::zeros(size), squares: 0.0 }
+    }
+
+    /// Some at a time: a column a reading, in units of its error.
+    fn add(&mut self, rows: &[Row]) {
+        for part in rows.chunks(PART) {
+            let (columns, energy) = scaled(part);
+            self.fixed += &columns * columns.transpose();
+            self.right += &columns * &energy;
+            self.squares += energy.norm_squared();
+        }
+    }
+}
+
 impl Equations {
     pub(super) fn new(rows: &[Row], captures: &[Vec<usize>]) -> Self {
         let size = rows.first().map_or(0, |row| row.fixed.len());
         let mut blocks: BTreeMap<usize, Vec<&Row>> = BTreeMap::new();
         let mut of = Self {
-            fixed: DMatrix::zeros(size, size),
-            right: DVector::zeros(size),
+            run: Sums::new(size),
+            workers: Sums::new(size),
             blocks: Vec::new(),
-            squares: 0.0,
-            readings: rows.len() as f64,
+            readings: 0.0,
             least: f64::NEG_INFINITY,
         };
-        // Some at a time: a column a reading, in units of its error.
-        for part in rows.chunks(PART) {
-            let (columns, energy) = scaled(part);
+        for part in rows.chunk_by(|a, b| a.random.is_some() == b.random.is_some()) {
+            if part[0].random.is_some() {
+                of.workers.add(part);
+            } else {
+                of.run.add(part);
+                of.readings += part.len() as f64;
+            }
             let random = part.iter().filter_map(|row| Some((row.random?.0, row)));
             random.for_each(|(kernel, row)| blocks.entry(kernel).or_default().push(row));
-            of.fixed += &columns * columns.transpose();
-            of.right += &columns * &energy;
-            of.squares += energy.norm_squared();
         }
         for (kernel, rows) in blocks {
             let is_used = |at: &usize| rows.iter().any(|row| row.fixed[*at] != 0.0);
@@ -110,8 +136,8 @@ impl Equations {
     ) -> Option<Reduced> {
         let [noise, tau, c] = logs;
         let unit = noise.exp();
-        let mut matrix = &self.fixed / unit;
-        let mut right = &self.right / unit;
+        let mut matrix = &self.run.fixed / unit + &self.workers.fixed;
+        let mut right = &self.run.right / unit + &self.workers.right;
         for (of, mean, variance) in beliefs.all.iter().filter(|belief| belief.2.is_finite()) {
             for (i, a) in of {
                 right[*i] += a * mean / variance;
@@ -120,7 +146,7 @@ impl Equations {
         }
         let (mut determinant, mut explained) = (0.0, 0.0);
         for block in &self.blocks {
-            let mut own = &block.own / unit;
+            let mut own = block.own.clone();
             let square = energies[block.kernel] * energies[block.kernel];
             for i in 0..own.nrows() {
                 let variance = (if i == 0 { tau } else { c }).exp() * square;
@@ -129,11 +155,10 @@ impl Equations {
             }
             let cholesky = own.cholesky()?;
             determinant += logarithm(&cholesky);
-            let (across, own_right) = (&block.across / unit, &block.right / unit);
-            let solved = cholesky.solve(&own_right);
-            explained += own_right.dot(&solved);
-            let turned = cholesky.solve(&across.transpose());
-            let (less, off) = (&across * &turned, &across * &solved);
+            let solved = cholesky.solve(&block.right);
+            explained += block.right.dot(&solved);
+            let turned = cholesky.solve(&block.across.transpose());
+            let (less, off) = (&block.across * &turned, &block.across * &solved);
             for (i, a) in block.at.iter().enumerate() {
                 right[*a] -= off[i];
                 for (j, b) in block.at.iter().enumerate() {
@@ -155,7 +180,7 @@ impl Equations {
         let Some(of) = self.reduce(logs, energies, beliefs) else { return f64::INFINITY };
         let explained = of.explained + of.right.dot(&of.cholesky.solve(&of.right));
         let off = |log: f64, of: (f64, f64)| ((log / 2.0 - of.0.ln()) / of.1).powi(2);
-        let squares = self.squares / logs[0].exp() - explained;
+        let squares = self.run.squares / logs[0].exp() + self.workers.squares - explained;
         of.determinant
             + self.readings * logs[0]
             + squares

@@ -37,6 +37,16 @@ impl Row {
 }
 
 impl super::Fit {
+    /// By how much a column is higher by a reading's residual: its weight times it. Were the reading
+    /// what the fit makes of it, the column would be that much lower.
+    pub fn pull(&self, reading: usize, column: usize) -> f64 {
+        let (row, of) = (&self.rows[reading], &self.points[self.mode].covariance);
+        let unit = if row.random.is_some() { 1.0 } else { self.logarithms[0].exp() };
+        let weight = row.weight / unit;
+        let gain: f64 = row.fixed.iter().enumerate().map(|(at, a)| of[(column, at)] * a).sum();
+        weight * gain * self.left[reading]
+    }
+
     /// What the fit makes of a reading, in its joules, where its launches are like all of the run's:
     /// without what is particular to a capture.
     pub fn predicted(&self, reading: usize) -> f64 {

@@ -80,6 +80,14 @@ const PLAIN: Truth = Truth {
     between: 0.0,
 };
 
+/// All kernels keep their proportions throughout.
+const STEADY: Truth = Truth { steady: true, ..PLAIN };
+
+/// One of the values that tau and c may have.
+fn likely(r: &mut Random) -> f64 {
+    WORKERS.0 * (WORKERS.1 * r.normal()).exp()
+}
+
 /// Seconds of each kernel's launches: some draw 4 times the power of others.
 fn lengths(kernels: usize) -> Vec<f64> {
     let factor = [1.0, 0.4, 1.6];
@@ -121,7 +129,7 @@ fn simulate(kernels: usize, of: Truth, r: &mut Random) -> (Simulated, Vec<f64>) 
             launches: launches.iter().map(|(k, n)| (*k, n * lengths[*k])).collect(),
             unsure: Vec::new(),
             capture,
-            variance: 1.0,
+            variance: if capture.is_some() { of.noise * of.noise } else { 1.0 },
             follows,
         });
         degrees.push(warmer);
@@ -160,7 +168,7 @@ fn intervals_hold_as_often_as_they_say() {
         (4, Truth { tau: 0.02, c: 0.05, noise: 1.0, ..PLAIN }),
         (2, Truth { errors: (Errors::Counter, 0.8), noise: 1.0, ..PLAIN }),
         (2, Truth { errors: (POLLED, 0.6), noise: 1.0, ..PLAIN }),
-        (3, Truth { steady: true, ..PLAIN }),
+        (3, STEADY),
         (2, Truth { alpha: 0.004, ..PLAIN }),
         (2, Truth { of_load: 0.1, ..PLAIN }),
         (2, Truth { between: 2.0, ..PLAIN }),
@@ -168,6 +176,11 @@ fn intervals_hold_as_often_as_they_say() {
     for (kernels, of) in grid {
         let (mut held, mut all, trials) = (0u32, 0u32, 10);
         for _ in 0..trials {
+            // Nothing but what was known before says how far workers are from a run that is steady.
+            let of = match of.steady {
+                true => Truth { tau: likely(&mut random), c: likely(&mut random), ..of },
+                false => of,
+            };
             let (readings, truth) = simulate(kernels, of, &mut random);
             let fit = fit(&readings, kernels, of).expect("determined");
             for (k, e) in truth.iter().enumerate() {
@@ -181,6 +194,26 @@ fn intervals_hold_as_often_as_they_say() {
         // deviations of a binomial count. How tau and c are known beforehand makes it more.
         let least = 0.95 * f64::from(all) - 3.0 * (0.95 * 0.05 * f64::from(all)).sqrt();
         assert!(f64::from(held) >= least, "{kernels} kernels: {held} of {all}");
+    }
+}
+
+/// Readings of the run say how far they err, and workers' own how far those do.
+#[test]
+fn a_run_that_scatters_makes_workers_no_less_sure() {
+    let mut random = Random::new(21);
+    let ((quiet, degrees), _) = simulate(3, STEADY, &mut random);
+    let mut loud = quiet.clone();
+    let of_work = |r: &Reading| r.capture.is_none() && !r.launches.is_empty();
+    for reading in loud.iter_mut().filter(|r| of_work(r)) {
+        reading.energy += 30.0 * random.normal();
+    }
+    let (alone, alone_degrees): (Vec<Reading>, Vec<f64>) =
+        quiet.into_iter().zip(degrees.clone()).filter(|(r, _)| !of_work(r)).unzip();
+    let with = fit(&(loud, degrees), 3, STEADY).expect("determined");
+    let without = fit(&(alone, alone_degrees), 3, STEADY).expect("determined");
+    for k in 0..3 {
+        let (with, without) = (power(&with, k), power(&without, k));
+        assert!(with.half() < 1.1 * without.half(), "{k}: {with:?}, without the run {without:?}");
     }
 }
 
@@ -224,7 +257,7 @@ fn of_a_steady_run_the_sum_is_known_and_the_parts_are_not() {
     let mut random = Random::new(12);
     let (mut held, mut parts) = (0, 0);
     for _ in 0..20 {
-        let (mut readings, truth) = simulate(3, Truth { steady: true, ..PLAIN }, &mut random);
+        let (mut readings, truth) = simulate(3, STEADY, &mut random);
         readings.0.retain(|reading| reading.capture.is_none());
         readings.1.truncate(readings.0.len());
         let fit = fit(&readings, 3, PLAIN).expect("a sum");
