@@ -255,8 +255,18 @@ fn described(
     launch: u64,
     (bytes, is_drawn): (u64, bool),
 ) -> Result<Description, String> {
+    let capture = room(bytes, is_drawn)?;
+    filled(of, gathered, launch, capture)
+        .inspect_err(|_| _ = state(|s| s.bytes = s.bytes.saturating_sub(bytes)))
+}
+
+fn filled(
+    of: &Coming<'_>,
+    gathered: &Gathered,
+    launch: u64,
+    mut capture: Capture,
+) -> Result<Description, String> {
     let Gathered { reach, program, device, properties, .. } = gathered;
-    let mut capture = room(bytes, is_drawn)?;
     let mut files = Vec::new();
     for form in &program.forms {
         capture.write(&form.file, &form.bytes)?;

@@ -139,6 +139,9 @@ fn looked_after(
             given_back(flight);
         }
         _ if is_last => {
+            if is_free() != Some(true) {
+                flight.leave();
+            }
             refused(
                 &mut flight,
                 "the application ended, or gave its context back, before the copies of its memory had been read",
@@ -234,10 +237,15 @@ fn captured(flight: &mut Flight, whole: &Whole) {
 /// What is left of a launch that was drawn and is not captured: what is known of it without what its
 /// memory held, where its class has nothing yet. The name of its folder.
 pub fn left(draw: &Draw, files: Description, of: Of<'_>, why: &str) -> Option<String> {
-    let is_wanted = |s: &mut State| Some(s.samples.as_mut()?.describes(draw));
+    let is_wanted = |s: &mut State| Some(s.samples.as_ref()?.lacks(draw));
     state(is_wanted).flatten().filter(|wanted| *wanted)?;
     let whole = files.alone(of, why).ok()?;
-    state(|s| s.bytes = s.bytes.saturating_add(whole.bytes));
+    state(|s| {
+        s.bytes = s.bytes.saturating_add(whole.bytes);
+        if let Some(samples) = &mut s.samples {
+            samples.described(draw);
+        }
+    });
     Some(whole.folder)
 }
 

@@ -22,7 +22,6 @@ mod look;
 mod memories;
 mod pool;
 mod program;
-mod ranges;
 mod recent;
 mod requests;
 mod room;
@@ -270,6 +269,7 @@ unsafe fn launch(of: &Coming<'_>) -> Option<Launch> {
     let draw = seen.and_then(|seen| seen.draw);
     // SAFETY: the caller's promise.
     unsafe { due(of, (number, free), asked, &mut out) };
+    let draw = draw.filter(|_| config.sample != Some(Sample::Plan));
     if let (Some(Due::Refused(def, _)), Some(draw), Some(true)) = (&mut out.due, draw, free) {
         // SAFETY: as above.
         let folder = unsafe { begin::left(of, number, &draw, &def.refused) };

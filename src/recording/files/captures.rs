@@ -23,8 +23,8 @@ pub struct Capture {
     folder: Option<Folder>,
     /// Its name as long as it is not whole.
     part: String,
-    files: Vec<String>,
-    bytes: u64,
+    /// Names of its files; bytes of those that are whole.
+    files: Vec<(String, u64)>,
 }
 
 /// A file of a capture.
@@ -51,7 +51,6 @@ impl Capture {
             folder: None,
             part: format!("{}-{turn}{PART}", recording.files.stem),
             files: Vec::new(),
-            bytes: 0,
         };
         let free = undisturbed(|| captures.free());
         let folder = undisturbed(|| Folder::inside(&captures, &out.part));
@@ -76,13 +75,15 @@ impl Capture {
     pub fn file(&mut self, name: &str) -> Result<Written, String> {
         let file = self.folder().and_then(|folder| undisturbed(|| folder.create(name)));
         let file = file.map_err(|error| format!("{name} cannot be written: {error}"))?;
-        self.files.push(name.to_owned());
+        self.files.push((name.to_owned(), 0));
         Ok(Written { file, length: 0, sum: Checksum::new() })
     }
 
     /// Ends a file: the checksum of its bytes, as hex.
     pub fn end(&mut self, file: Written) -> String {
-        self.bytes = self.bytes.saturating_add(file.length);
+        if let Some((_, bytes)) = self.files.last_mut() {
+            *bytes = file.length;
+        }
         format!("{:016x}", file.sum.sum())
     }
 
@@ -100,7 +101,7 @@ impl Capture {
     /// Takes the other files away.
     pub fn keep(&mut self, is_kept: impl Fn(&str) -> bool) {
         let Some(folder) = &self.folder else { return };
-        self.files.retain(|name| {
+        self.files.retain(|(name, _)| {
             let is_kept = is_kept(name);
             if !is_kept {
                 undisturbed(|| folder.remove(name));
@@ -121,7 +122,9 @@ impl Capture {
             match undisturbed(|| captures.rename(&self.part, &folder)) {
                 Ok(()) => {
                     self.close();
-                    let (files, bytes) = (std::mem::take(&mut self.files), self.bytes);
+                    let files = std::mem::take(&mut self.files).into_iter();
+                    let (files, sizes): (Vec<_>, Vec<_>) = files.unzip();
+                    let bytes = sizes.into_iter().fold(0, u64::saturating_add);
                     return Ok(Whole { folder, files, bytes });
                 }
                 // Another process, or a kernel of a similar name, has it.
@@ -196,7 +199,7 @@ impl Drop for Capture {
     fn drop(&mut self) {
         if let (Some(captures), Some(folder)) = (&self.captures, &self.folder) {
             undisturbed(|| {
-                self.files.iter().for_each(|name| folder.remove(name));
+                self.files.iter().for_each(|(name, _)| folder.remove(name));
                 captures.remove_folder(&self.part);
             });
         }

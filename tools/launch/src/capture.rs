@@ -4,7 +4,7 @@
 //! A capture is a folder `TRACE/captures/KERNEL.N`, where `N` counts launches of the kernel's name
 //! from one. It is written under a name that ends in `.part` and renamed when it is whole. Beside
 //! `launch.json` it holds the program's files and the bytes of each memory before and after the
-//! launch; a folder whose name ends in `.described` has none of these. All numbers are JSON integers; what is unknown is null; enumerations have their names of
+//! launch; a folder whose name ends in `.described` has no bytes of memory. All numbers are JSON integers; what is unknown is null; enumerations have their names of
 //! the specification.
 
 use clscope_opencl::ACCESS_FLAGS;

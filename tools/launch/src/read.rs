@@ -267,13 +267,17 @@ fn locate(path: &Path) -> Result<PathBuf, CaptureError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(none(&error.to_string())),
     }
+    let described = folders(&trace).map_or_else(|_| Vec::new(), |of| of.1);
     let (whole, parts) = captures(&trace).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => none("it has neither launch.json nor captures"),
         _ => none(&error.to_string()),
     })?;
     match (whole.as_slice(), parts.as_slice()) {
         ([only], _) => Ok(only.clone()),
-        ([], []) => Err(none("its folder of captures is empty")),
+        ([], []) => match described.first() {
+            Some(described) => Ok(described.clone()),
+            None => Err(none("its folder of captures is empty")),
+        },
         ([], [part, ..]) => Err(CaptureError::Part { path: part.display().to_string() }),
         (all, _) => {
             let mut names: Vec<String> =
@@ -292,16 +296,20 @@ fn locate(path: &Path) -> Result<PathBuf, CaptureError> {
 /// # Errors
 /// If the trace has no folder of captures that can be listed.
 pub fn captures(trace: &Path) -> io::Result<(Vec<PathBuf>, Vec<PathBuf>)> {
+    Ok(folders(trace)?.0.into_iter().partition(|path| !is_part(path)))
+}
+
+/// Folders of captures, and those of launches that are only described.
+fn folders(trace: &Path) -> io::Result<(Vec<PathBuf>, Vec<PathBuf>)> {
     let folder = trace.join(directory::CAPTURES);
     let entries = std::fs::read_dir(&folder)?;
     let folders = entries.take(MOST_CAPTURES).filter_map(|entry| {
         let entry = entry.ok()?;
         entry.file_type().ok()?.is_dir().then(|| entry.path())
     });
-    let is_described = |path: &PathBuf| ends_in(path, directory::DESCRIBED);
-    let mut all: Vec<PathBuf> = folders.filter(|path| !is_described(path)).collect();
+    let mut all: Vec<PathBuf> = folders.collect();
     all.sort();
-    Ok(all.into_iter().partition(|path| !is_part(path)))
+    Ok(all.into_iter().partition(|path| !ends_in(path, directory::DESCRIBED)))
 }
 
 /// Whether a description contradicts itself, or asks for what no device has.

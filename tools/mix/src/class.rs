@@ -349,7 +349,7 @@ pub struct Instruction {
     /// computed; `u64::MAX`: anywhere. `None` of what has no address that is understood.
     pub reach: Option<u64>,
     /// How its address follows from what was loaded: items of a launch, and turns of a loop, access anywhere.
-    /// Of several accesses of a block to one element the first. Not known of PTX.
+    /// Of several accesses of a block to one element the first. Of PTX known of images alone.
     pub gathers: Option<Follows>,
     /// The argument of a kernel whose memory it accesses, by its index. Not known of PTX.
     pub argument: Option<u32>,

@@ -351,6 +351,8 @@ fn rate(device: &Device, term: &str) -> Option<f64> {
         "local memory" => of(name::LOCAL),
         "last cache" => of(name::L2),
         "memory" => of(name::DRAM),
+        "images" => of(name::IMAGE),
+        "64-bit division" => of(name::LONG_DIV),
         "atomics" => of(name::ATOMIC),
         "local atomics" => of(name::LOCAL_ATOMIC),
         _ => None,

@@ -13,7 +13,7 @@ use clscope_launch::replay::course::News;
 use clscope_launch::replay::drawn::{self, Capturable};
 use clscope_launch::replay::{self, Environment, Options, Plan as Launches, PlanError, Replayed};
 use clscope_profile::measured::Which;
-use clscope_trace::directory::{CAPTURES, DESCRIBED, is_capture_folder};
+use clscope_trace::directory::{CAPTURES, is_capture_folder};
 use clscope_trace::values::Measuring;
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -163,8 +163,7 @@ fn measure_drawn(
         (plan.voice.say)(&format_args!("not all of it is kept: {}", chain(error)));
     }
     let drawn = drawn::names(trace);
-    let is_drawn = |of: &Which| drawn.contains(&of.capture) || of.capture.ends_with(DESCRIBED);
-    let all = all.into_iter().filter(is_drawn);
+    let all = all.into_iter().filter(|which| drawn.contains(&which.capture));
     let (done, left): (Vec<Which>, Vec<Which>) = all.partition(|which| is_done(which, &replayed));
     let is_spare = |which: &&Which| replayed.rows.iter().all(|row| row.launch != **which);
     let spare = done.iter().filter(is_spare).count();

@@ -467,13 +467,11 @@ impl Samples {
         of.is_some_and(|of| !of.is_described && of.held.iter().all(Option::is_none))
     }
 
-    /// A launch that was drawn is described: whether nothing was known of launches like it.
-    pub fn describes(&mut self, draw: &Draw) -> bool {
-        let lacks = self.lacks(draw);
+    /// A launch that was drawn is described.
+    pub fn described(&mut self, draw: &Draw) {
         if let Some(of) = self.classes.get_mut(draw.class as usize) {
             of.is_described = true;
         }
-        lacks
     }
 
     /// Whether a place of a sample has a capture.

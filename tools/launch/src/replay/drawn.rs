@@ -5,7 +5,7 @@
 use clscope_io::input;
 use clscope_profile::error::OpenError;
 use clscope_profile::profile::{Options, Profile};
-use clscope_trace::directory::{CAPTURES, SAMPLES, as_recorded};
+use clscope_trace::directory::{CAPTURES, DESCRIBED, SAMPLES, as_recorded};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -56,9 +56,13 @@ fn logs(trace: &Path) -> Vec<(String, Vec<Line>)> {
     entries.filter_map(|entry| of(&entry.path())).collect()
 }
 
-/// Names of the captures that were drawn to be measured.
+/// Names of the captures that were drawn to be measured, and of launches that are described.
 pub fn names(trace: &Path) -> BTreeSet<String> {
-    logs(trace).into_iter().flat_map(|(_, lines)| lines).filter_map(|line| line.captured).collect()
+    let captured = logs(trace).into_iter().flat_map(|(_, lines)| lines);
+    let entries = std::fs::read_dir(trace.join(CAPTURES)).into_iter().flatten().flatten();
+    let described = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let described = described.filter(|name| name.ends_with(DESCRIBED));
+    captured.filter_map(|line| line.captured).chain(described).collect()
 }
 
 /// The classes of a log.

@@ -1,5 +1,5 @@
-//! Whether what a function executes depends on what memory holds: on values that are loaded, and on
-//! what is computed of them. Errs to the side of those that do. Source: PTX ISA, sections 9.7
+//! Whether what a function executes depends on what memory holds, or on what is another thing in each
+//! run: on values that are loaded, and on what is computed of them. Errs to the side of what does. Source: PTX ISA, sections 9.7
 //! (instructions) and 10 (special registers).
 
 use super::reach::{argument, split};
@@ -14,11 +14,17 @@ pub(super) struct Flow<'t> {
     registers: HashSet<&'t str>,
     local: bool,
     private: bool,
+    /// Names that anything writes.
+    written: HashSet<&'t str>,
 }
 
+/// What carries from one addition to the next.
+const CARRY: &str = "%cc";
+
+/// Names in operands: registers, which inline text may call anything, and symbols, which nothing writes.
 fn registers(of: &str) -> impl Iterator<Item = &str> {
-    let names = of.split(|c: char| !(c.is_ascii_alphanumeric() || "_$%.".contains(c)));
-    names.filter(|name| name.starts_with('%'))
+    let names = of.split(|c: char| !(c.is_ascii_alphanumeric() || "_$%".contains(c)));
+    names.filter(|name| *name != "_" && name.starts_with(|c: char| !c.is_ascii_digit()))
 }
 
 /// Registers that are the same in every run of the same launch are those of its geometry.
@@ -32,6 +38,11 @@ impl<'t> Flow<'t> {
     /// Follows the values of a function.
     pub fn new(body: &Body<'t>) -> Self {
         let mut out = Self::default();
+        for statement in &body.statements {
+            if let Statement::Instruction { operands, .. } = statement {
+                out.written.extend(registers(split(operands).0));
+            }
+        }
         while body.statements.iter().fold(false, |news, of| news | out.step(body, of)) {}
         out
     }
@@ -65,7 +76,13 @@ impl<'t> Flow<'t> {
                 // What an atomic returns depends on which came first.
                 return news | (base == "atom" && self.registers_of(first));
             }
-            "bra" | "brx" | "ret" | "exit" | "bar" | "barrier" => return false,
+            "bra" | "brx" | "ret" | "exit" => return false,
+            // Other ways of changing memory are not told apart.
+            _ if first.trim_start().starts_with('[') && !HINTS.contains(&base) => {
+                let had = (self.local, self.private);
+                (self.local, self.private) = (true, true);
+                return had != (true, true);
+            }
             _ => {}
         }
         let from_memory = match base {
@@ -76,11 +93,19 @@ impl<'t> Flow<'t> {
             "ld" | "ldu" if has_space("shared") => self.local || self.has(rest),
             "ld" | "ldu" if has_space("local") => self.private || self.has(rest),
             // The program's own tables.
-            "ld" | "ldu" if has_space("const") && registers(rest).next().is_none() => false,
-            "ld" | "ldu" | "tex" | "tld4" | "suld" | "ldmatrix" => true,
+            "ld" | "ldu"
+                if has_space("const") && !registers(rest).any(|n| self.written.contains(n)) =>
+            {
+                false
+            }
+            "ld" | "ldu" | "tex" | "tld4" | "suld" | "ldmatrix" | "activemask" => true,
+            "addc" | "subc" | "madc" if self.registers.contains(CARRY) => true,
+            // What is asked about an image, or called, reads no memory by its brackets; all else does.
+            _ if rest.contains('[') && !matches!(base, "txq" | "suq" | "call") => true,
             _ => is_guarded || self.has(rest),
         };
-        from_memory && self.registers_of(first)
+        let carries = from_memory && has_space("cc") && self.registers.insert(CARRY);
+        carries | (from_memory && self.registers_of(first))
     }
 
     /// What is written comes from memory: whether that is news.
@@ -101,9 +126,12 @@ impl<'t> Flow<'t> {
                 "bra" | "ret" | "exit" | "trap" => out.blocks |= is_guarded,
                 "brx" => out.blocks |= is_guarded || self.has(operands),
                 // What is called is not followed.
-                "call" => out.blocks |= !operands.contains("vprintf"),
-                "ld" | "ldu" | "st" | "atom" | "red" => {
-                    out.addresses |= is_guarded || address(operands).is_some_and(|of| self.has(of));
+                "call" => out.blocks |= !registers(operands).any(|name| name == "vprintf"),
+                // How images lie in memory is not counted.
+                "txq" | "suq" | "tex" | "tld4" | "suld" | "sust" | "sured" => {}
+                _ if operands.contains('[') => {
+                    let of = address(operands);
+                    out.addresses |= is_guarded || of.is_none_or(|of| self.has(of));
                 }
                 _ => {}
             }
@@ -111,6 +139,9 @@ impl<'t> Flow<'t> {
         out
     }
 }
+
+/// What names memory and changes none.
+const HINTS: [&str; 6] = ["prefetch", "prefetchu", "discard", "applypriority", "sust", "sured"];
 
 /// What stands in the brackets of an access.
 pub(super) fn address(operands: &str) -> Option<&str> {

@@ -39,8 +39,10 @@ pub(super) fn merge(block: &mut Block, bitwise: &[bool], used: &HashMap<u32, u32
                 inputs = all;
             }
         }
-        if let [register] = instruction.writes[..] {
-            made.insert(register, (at, inputs));
+        // One that some items leave out is a part of nothing.
+        match instruction.writes[..] {
+            [register] if !instruction.predicated => drop(made.insert(register, (at, inputs))),
+            _ => instruction.writes.iter().for_each(|register| drop(made.remove(register))),
         }
     }
 }

@@ -475,6 +475,11 @@ fn what_follows_from_loaded_values_is_known_and_what_does_not_is_not_suspected()
         "mov.u32 %r4, %clock;\nsetp.lt.u32 %p1, %r4, 3;\n@%p1 bra $end;",
         "ld.u32 %r4, [%rd1];\nsetp.lt.u32 %p1, %r4, 3;\n@%p1 bra $end;",
         "ld.global.u32 %r4, [%rd1];\nbrx.idx %r4, $labels;",
+        "ld.global.u32 %r4, [%rd1];\nsetp.ne.u32 p, %r4, 0;\n@p bra $end;",
+        "ld.global.u32 %r4, [%rd1];\nsetp.ne.u32 %p1, %r4, 0;\nbar.red.or.pred %p2, 0, %p1;\n@%p2 bra $end;",
+        "cp.async.ca.shared.global [%r3], [%rd1], 16;\nld.shared.u32 %r4, [%r3];\nsetp.ne.u32 %p1, %r4, 0;\n@%p1 bra $end;",
+        "ld.global.u32 %r4, [%rd1];\nadd.cc.u32 %r5, %r4, %r1;\naddc.u32 %r6, 0, 0;\nsetp.ne.u32 %p1, %r6, 0;\n@%p1 bra $end;",
+        "call (retval0), my_vprintf2, (param0);",
     ] {
         assert!(of(lines).0, "{lines}");
     }
@@ -503,6 +508,10 @@ fn operations_on_bits_are_joined() {
     assert_eq!(steps(row), 1);
     let shared = "xor.b32 %r5, %r0, %r1;\nxor.b32 %r9, %r5, %r2;\nadd.u32 %r8, %r5, 1;";
     assert_eq!(steps(shared), 2);
+    let guarded = "@%p1 xor.b32 %r5, %r0, %r1;\nxor.b32 %r9, %r5, %r2;";
+    assert_eq!(steps(guarded), 2);
+    let four = "xor.b32 %r5, %r0, %r1;\nxor.b32 %r6, %r2, %r3;\nxor.b32 %r9, %r5, %r6;";
+    assert_eq!(steps(four), 2);
     let shifts = "shl.b32 %r5, %r0, 13;\nxor.b32 %r9, %r5, %r0;";
     assert_eq!(steps(shifts), 2);
 }

@@ -4,8 +4,9 @@
 //! memory may wait for all that runs. It is given back where the application is refused memory, and
 //! with the context. Refuses to be used for anything of the application's.
 
+mod ranges;
+
 use super::calls::{Calls, Fate, Own};
-use super::ranges::Ranges;
 use super::room;
 use crate::abi::entry::H;
 use crate::facts::arguments::Allocated;
@@ -13,6 +14,7 @@ use crate::facts::info;
 use crate::runtime::functions as api;
 use crate::runtime::waiting;
 use crate::settings::config;
+use ranges::Ranges;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
