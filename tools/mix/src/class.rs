@@ -359,6 +359,25 @@ pub struct Instruction {
     pub reads: Vec<u32>,
 }
 
+impl Instruction {
+    /// One of which only the class is known.
+    pub const fn new(class: Class) -> Self {
+        Self {
+            class,
+            flop: 0,
+            bytes: 0,
+            steps: 1,
+            pinned: false,
+            predicated: false,
+            reach: None,
+            gathers: None,
+            argument: None,
+            writes: Vec::new(),
+            reads: Vec::new(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,19 +3,7 @@
 use super::*;
 
 fn instruction(class: Class, flop: u32, bytes: u32) -> Instruction {
-    Instruction {
-        class,
-        flop,
-        bytes,
-        steps: 1,
-        pinned: false,
-        predicated: false,
-        reach: None,
-        gathers: None,
-        argument: None,
-        writes: vec![],
-        reads: vec![],
-    }
+    Instruction { flop, bytes, ..Instruction::new(class) }
 }
 
 fn program() -> Program {

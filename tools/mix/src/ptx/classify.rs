@@ -4,23 +4,6 @@
 use crate::class::{Class, Float, Instruction, Precision};
 use std::collections::BTreeMap;
 
-/// An instruction of which only the name is known.
-pub(super) fn unknown() -> Instruction {
-    Instruction {
-        class: Class::Unknown,
-        flop: 0,
-        bytes: 0,
-        steps: 1,
-        pinned: false,
-        predicated: false,
-        reach: None,
-        gathers: None,
-        argument: None,
-        writes: Vec::new(),
-        reads: Vec::new(),
-    }
-}
-
 /// The type that an instruction works on: the last that its name says.
 #[derive(Clone, Copy)]
 enum Type {
@@ -77,7 +60,7 @@ pub(super) fn instruction<'t>(
     let (class, flop, bytes) = meaning(base, opcode)?;
     let pinned = matches!(class, Class::LoadGlobal | Class::LoadGeneric) && !opcode.contains(".nc");
     let steps = steps(base, opcode);
-    let mut out = Instruction { class, flop, bytes, steps, pinned, ..unknown() };
+    let mut out = Instruction { class, flop, bytes, steps, pinned, ..Instruction::new(class) };
     let writes_nothing = class.stores()
         || matches!(class, Class::Branch | Class::Barrier | Class::Fence)
         || base == "red";

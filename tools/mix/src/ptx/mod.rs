@@ -24,7 +24,7 @@ pub use count::counted;
 
 use crate::class::Space;
 use crate::program::{Block, Function, Program, loops};
-use crate::{Class, Error, Follows};
+use crate::{Class, Error, Follows, Instruction};
 use scan::{Body, Guard, Statement};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
@@ -230,7 +230,7 @@ fn function<'t>(
                 let mut instruction = classify::instruction(opcode, operands, &mut registers)
                     .unwrap_or_else(|| {
                         unknown.insert((*opcode).to_owned());
-                        classify::unknown()
+                        Instruction::new(Class::Unknown)
                     });
                 instruction.predicated =
                     guard.is_some() && !matches!(instruction.class, Class::Branch | Class::Call);

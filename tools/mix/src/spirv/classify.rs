@@ -175,18 +175,12 @@ pub(super) fn instruction(
 fn made((class, flop, bytes): (Class, u32, u32), word: Word<'_>) -> Instruction {
     let result = op::has_result(word.opcode);
     Instruction {
-        class,
         flop,
         bytes,
-        steps: 1,
-        pinned: false,
-        predicated: false,
-        reach: None,
-        gathers: None,
-        argument: None,
         writes: if result { vec![word.operand(1)] } else { Vec::new() },
         // Literals among the operands name nothing that a block writes, or too much: no harm.
         reads: word.operands.get(if result { 2 } else { 0 }..).unwrap_or_default().to_vec(),
+        ..Instruction::new(class)
     }
 }
 

@@ -437,19 +437,7 @@ impl Module {
                         }
                         Ok(None) => {}
                         Err(name) => {
-                            block.instructions.push(Instruction {
-                                class: crate::Class::Unknown,
-                                flop: 0,
-                                bytes: 0,
-                                steps: 1,
-                                pinned: false,
-                                predicated: false,
-                                reach: None,
-                                gathers: None,
-                                argument: None,
-                                writes: Vec::new(),
-                                reads: Vec::new(),
-                            });
+                            block.instructions.push(Instruction::new(crate::Class::Unknown));
                             unknown.insert(name);
                         }
                     }

@@ -368,17 +368,9 @@ mod tests {
     #[test]
     fn dependent_instructions_wait_and_independent_ones_do_not() {
         let of = |class, writes: &[u32], reads: &[u32]| clscope_mix::Instruction {
-            class,
-            flop: 0,
-            bytes: 0,
-            steps: 1,
-            pinned: false,
-            predicated: false,
-            reach: None,
-            gathers: None,
-            argument: None,
             writes: writes.to_vec(),
             reads: reads.to_vec(),
+            ..clscope_mix::Instruction::new(class)
         };
         let latency = |class| match class {
             Class::LoadGlobal => 301.0,
@@ -404,17 +396,10 @@ mod tests {
     #[test]
     fn loads_stay_behind_stores_that_may_change_them() {
         let of = |class, pinned, writes: &[u32], reads: &[u32]| clscope_mix::Instruction {
-            class,
-            flop: 0,
-            bytes: 0,
-            steps: 1,
             pinned,
-            predicated: false,
-            reach: None,
-            gathers: None,
-            argument: None,
             writes: writes.to_vec(),
             reads: reads.to_vec(),
+            ..clscope_mix::Instruction::new(class)
         };
         let takes = |pinned| {
             let instructions = (0..4).flat_map(|k| {
@@ -455,17 +440,9 @@ mod tests {
     #[test]
     fn a_turn_waits_for_what_the_one_before_left() {
         let of = |class, writes: u32, reads: &[u32]| clscope_mix::Instruction {
-            class,
-            flop: 0,
-            bytes: 0,
-            steps: 1,
-            pinned: false,
-            predicated: false,
-            reach: None,
-            gathers: None,
-            argument: None,
             writes: vec![writes],
             reads: reads.to_vec(),
+            ..clscope_mix::Instruction::new(class)
         };
         let latency = |of: &Instruction| match of.class {
             Class::LoadGlobal => 100.0,

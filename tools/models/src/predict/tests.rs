@@ -44,17 +44,10 @@ fn a_chain_takes_as_long_beside_another_one() {
         device.keep_parameter(key, Figure::exact(ns, Evidence::Measured), "ns", "test");
     }
     let load = clscope_mix::Instruction {
-        class: Class::LoadGlobal,
-        flop: 0,
         bytes: 4,
-        steps: 1,
-        pinned: false,
-        predicated: false,
-        reach: None,
-        gathers: None,
-        argument: None,
         writes: vec![1],
         reads: vec![1],
+        ..clscope_mix::Instruction::new(Class::LoadGlobal)
     };
     let chain = clscope_mix::Block { instructions: vec![load] };
     for blocks in [vec![(chain, 10_000.0)], Vec::new()] {
