@@ -180,7 +180,8 @@ fn captures_are_not_seen_and_a_failed_launch_is_not_checked() {
                         "{runtime:?} {setting}: {captures:?}"
                     ),
                     "failed" => {
-                        for folder in folders(&stage.trace("t")) {
+                        let all = folders(&stage.trace("t"));
+                        for folder in all.iter().filter(|name| !name.ends_with(".jsonl")) {
                             let said = document(&stage.trace("t").join("captures").join(folder));
                             assert_eq!(said["checked"], false, "{runtime:?} {setting}: {said}");
                         }

@@ -190,7 +190,7 @@ fn what_a_capture_says_is_what_the_application_did() {
     let buffers = captured("buffers", "mixed");
     assert_eq!(
         (&buffers["schema"], &buffers["dimensions"], &buffers["global"]),
-        (&json!(2), &json!(1), &json!([1024]))
+        (&json!(3), &json!(1), &json!([1024]))
     );
     assert_eq!((&buffers["offset"], &buffers["local"]), (&json!([64]), &json!([64])));
     assert_eq!(buffers["queue"]["properties"], json!([]), "profiling was the recorder's");

@@ -2,7 +2,7 @@
 //! each class's sample, what it names is there, and nothing else is; a dry run copies nothing; a
 //! launch that the runtime refuses is none.
 
-use crate::launches::captures::{document, folders};
+use crate::launches::captures::{document, files, folders};
 use clscope_tests::{Mode, Recorded, Run, Runtime, Stage};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -96,7 +96,18 @@ fn a_launch_that_is_not_kept_is_described() {
     for runtime in Runtime::real() {
         let stage = Stage::new(runtime.clone());
         let bare = stage.app(Mode::Bare, "bare", "rounds 20").run().success();
-        let run = drawn(&stage, "rounds 20", "1").env("CLSCOPE_CAPTURE_LIMIT", "20K");
+        // Room for the program, and for half of the memory.
+        drawn(&stage, "rounds 20", "1").run().success();
+        let whole = folders(&stage.trace("t"));
+        let whole = whole.iter().find(|name| !name.ends_with(".jsonl")).unwrap();
+        let files = files(&stage.trace("t").join("captures").join(whole));
+        let sum = |begin: &str| {
+            let own = files.iter().filter(|(name, _)| name.starts_with(begin));
+            own.map(|(_, bytes)| bytes.len()).sum::<usize>()
+        };
+        let limit = sum("program") + sum("memory-") / 2;
+        let run = drawn(&stage, "rounds 20", "1");
+        let run = run.env("CLSCOPE_CAPTURE_LIMIT", limit.to_string());
         assert_eq!(run.run().success().seen(), bare.seen(), "{runtime:?}");
         let there = folders(&stage.trace("t"));
         let described: Vec<&String> = there.iter().filter(|n| n.ends_with(".described")).collect();

@@ -452,7 +452,7 @@ fn damaged_and_hostile_captures_are_refused() {
     check(&|m| m.launch["local"] = json!([0]), &["a local size is 0"]);
     check(&|m| m.launch["dimensions"] = 4.into(), &["it has 4 dimensions"]);
     // Words.
-    check(&|m| m.launch["schema"] = 3.into(), &["has version 3 of the format"]);
+    check(&|m| m.launch["schema"] = 4.into(), &["has version 4 of the format"]);
     check(
         &|m| m.launch["kernel"] = "no\u{1b}[31mthing".into(),
         &["clCreateKernel", "no\\u{1b}[31mthing"],
