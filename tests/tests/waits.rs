@@ -55,7 +55,7 @@ const PLACES: &[(&str, &str, usize, &str)] = &[
     ("features/call_sites.rs", ".lock()", 1, "the holder writes one definition"),
     ("features/capture/calls.rs", ".read)", 1, "on request, a read that does not block"),
     (
-        "features/capture/pool.rs",
+        "features/capture/pool/mod.rs",
         "waiting::ended(",
         2,
         "on request, 100 ms, and 20 ms once a launch that lacked it, a queue of our own",
