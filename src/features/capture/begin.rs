@@ -3,7 +3,7 @@
 
 use super::super::beside::{Command, Sizes};
 use super::calls::{Calls, Origin};
-use super::description::{Description, Of};
+use super::description::{Description, Launched};
 use super::flight::{Asked, Flight, Part};
 use super::info::{self, Bits, bits};
 use super::memories::{self, Memory, Reach, set};
@@ -216,7 +216,7 @@ pub unsafe fn begun(
     state(|s| s.samples.as_mut().map(|all| all.pends(flight.draw, flight.pending, true)));
     let bytes = gathered.bytes_of_files(flight.unchecked.is_none());
     let is_drawn = flight.draw.is_some();
-    let copied = described(of, &gathered, launch, (bytes, is_drawn)).and_then(|files| {
+    let copied = begin_files(of, &gathered, launch, (bytes, is_drawn)).and_then(|files| {
         (flight.files, flight.reserved) = (Some(files), bytes);
         // SAFETY: the caller's promise.
         unsafe { copy(of, &gathered, &mut flight) }
@@ -237,30 +237,32 @@ pub unsafe fn begun(
 ///
 /// # Safety
 /// The application launches the kernel, so that what its arguments name is live.
-pub unsafe fn left(of: &Coming<'_>, launch: u64, draw: &Draw, why: &str) -> Option<String> {
-    state(|s| s.samples.as_ref().map(|all| all.lacks(draw))).flatten().filter(|lacks| *lacks)?;
+pub unsafe fn describe(of: &Coming<'_>, number: u64, draw: &Draw, why: &str) -> Option<String> {
+    let is_unknown = state(|s| s.samples.as_ref().map(|all| all.is_unknown(draw))).flatten();
+    is_unknown.filter(|is_unknown| *is_unknown)?;
     // SAFETY: the caller's promise.
     let gathered = unsafe { Gathered::new(of) }.ok()?;
     let bytes = gathered.program.bytes();
-    let files = described(of, &gathered, launch, (bytes, true)).ok()?;
+    let files = begin_files(of, &gathered, number, (bytes, true)).ok()?;
     state(|s| s.bytes = s.bytes.saturating_sub(bytes));
-    super::look::left(draw, files, Of(of.kernel, launch, None), why)
+    let launch = Launched { kernel: of.kernel, number, command: None };
+    super::look::describe(draw, files, launch, why)
 }
 
 /// Writes what is known of a launch before it runs. `bytes`: of all files that it will have, and
 /// whether it was drawn.
-fn described(
+fn begin_files(
     of: &Coming<'_>,
     gathered: &Gathered,
     launch: u64,
     (bytes, is_drawn): (u64, bool),
 ) -> Result<Description, String> {
     let capture = room(bytes, is_drawn)?;
-    filled(of, gathered, launch, capture)
+    write_program(of, gathered, launch, capture)
         .inspect_err(|_| _ = state(|s| s.bytes = s.bytes.saturating_sub(bytes)))
 }
 
-fn filled(
+fn write_program(
     of: &Coming<'_>,
     gathered: &Gathered,
     launch: u64,

@@ -19,16 +19,25 @@ pub struct Description {
     pub memories: Vec<Value>,
 }
 
-/// Of which launch a description is: the kernel's name, the launch's number, its command's id.
+/// The launch that a description is of.
 #[derive(Clone, Copy)]
-pub struct Of<'k>(pub &'k str, pub u64, pub Option<u64>);
+pub struct Launched<'k> {
+    pub kernel: &'k str,
+    pub number: u64,
+    /// Id of its command; none where there is none yet.
+    pub command: Option<u64>,
+}
 
 impl Description {
     /// Gives the folder of a whole capture its name.
     ///
     /// # Errors
     /// The system's; then it is removed.
-    pub fn whole(mut self, of: Of<'_>, unchecked: Option<&'static str>) -> Result<Whole, String> {
+    pub fn whole(
+        mut self,
+        of: Launched<'_>,
+        unchecked: Option<&'static str>,
+    ) -> Result<Whole, String> {
         let mut is_checked = true;
         for about in &mut self.memories {
             let read_only = |flag: &Value| flag.as_str() == Some("CL_MEM_READ_ONLY");
@@ -48,7 +57,7 @@ impl Description {
     ///
     /// # Errors
     /// As [`whole`](Self::whole).
-    pub fn alone(mut self, of: Of<'_>, why: &str) -> Result<Whole, String> {
+    pub fn alone(mut self, of: Launched<'_>, why: &str) -> Result<Whole, String> {
         self.capture.keep(|file| !file.starts_with(MEMORY));
         for about in &mut self.memories {
             for name in ["before", "hash_before", "after", "hash_after"] {
@@ -61,15 +70,19 @@ impl Description {
         self.named(of, false, true)
     }
 
-    fn named(mut self, of: Of<'_>, is_checked: bool, is_alone: bool) -> Result<Whole, String> {
-        let Of(kernel, launch, command) = of;
+    fn named(
+        mut self,
+        of: Launched<'_>,
+        is_checked: bool,
+        is_alone: bool,
+    ) -> Result<Whole, String> {
         let document = &mut self.document;
         set(document, "checked", is_checked);
         set(document, "memories", std::mem::take(&mut self.memories));
-        set(document, "command", command);
+        set(document, "command", of.command);
         let mut text = serde_json::to_vec_pretty(&document).map_err(|error| error.to_string())?;
         text.push(b'\n');
         self.capture.write(CAPTURE_FILE, &text)?;
-        self.capture.whole(kernel, launch, is_alone)
+        self.capture.whole(of.kernel, of.number, is_alone)
     }
 }

@@ -3,7 +3,7 @@
 //! wait for anything but reads of the recorder's own memory, and for those not long.
 #![forbid(unsafe_code)]
 
-use super::description::{Description, Of};
+use super::description::{Description, Launched};
 use super::flight::{Asked, Far, Flight};
 use super::log;
 use super::memories::set;
@@ -189,6 +189,11 @@ fn whole(mut flight: Box<Flight>, stamps: Option<(u64, u64)>) {
     given_back(flight);
 }
 
+fn launch_of(flight: &Flight) -> Launched<'_> {
+    let def = &flight.def;
+    Launched { kernel: &flight.kernel, number: def.launch, command: def.command }
+}
+
 /// Writes `launch.json`, and gives the folder the name of a whole one.
 fn named(flight: &mut Flight, stamps: Option<(u64, u64)>) -> Result<Whole, String> {
     let mut files = flight.files.take().ok_or("there is no folder")?;
@@ -199,7 +204,7 @@ fn named(flight: &mut Flight, stamps: Option<(u64, u64)>) -> Result<Whole, Strin
          or a launch that was left out of the sample)",
     );
     set(&mut files.document, "duration_missing", missing);
-    files.whole(Of(&flight.kernel, flight.def.launch, flight.def.command), flight.unchecked)
+    files.whole(launch_of(flight), flight.unchecked)
 }
 
 /// Why the place of a capture of the beginning is empty.
@@ -236,8 +241,8 @@ fn captured(flight: &mut Flight, whole: &Whole) {
 
 /// What is left of a launch that was drawn and is not captured: what is known of it without what its
 /// memory held, where its class has nothing yet. The name of its folder.
-pub fn left(draw: &Draw, files: Description, of: Of<'_>, why: &str) -> Option<String> {
-    let is_wanted = |s: &mut State| Some(s.samples.as_ref()?.lacks(draw));
+pub fn describe(draw: &Draw, files: Description, of: Launched<'_>, why: &str) -> Option<String> {
+    let is_wanted = |s: &mut State| Some(s.samples.as_ref()?.is_unknown(draw));
     state(is_wanted).flatten().filter(|wanted| *wanted)?;
     let whole = files.alone(of, why).ok()?;
     state(|s| {
@@ -251,13 +256,13 @@ pub fn left(draw: &Draw, files: Description, of: Of<'_>, why: &str) -> Option<St
 
 /// A flight comes to nothing: who asked for it, and the trace, are told.
 fn refused(flight: &mut Flight, why: &str) {
-    let of = Of(&flight.kernel, flight.def.launch, flight.def.command);
-    let left = |files| left(&flight.draw?, files, of, why);
-    let folder = flight.files.take().and_then(left).unwrap_or_default();
+    let files = flight.files.take().zip(flight.draw);
+    let described = files.and_then(|(files, draw)| describe(&draw, files, launch_of(flight), why));
     let asked = std::mem::replace(&mut flight.asked, Asked::Nobody);
     let reserved = std::mem::take(&mut flight.reserved);
     state(|s| s.bytes = s.bytes.saturating_sub(reserved));
     let mut def = flight.def.clone();
-    (def.refused, def.folder, def.took) = (why.to_owned(), folder, flight.took);
+    (def.refused, def.folder) = (why.to_owned(), described.unwrap_or_default());
+    def.took = flight.took;
     super::refuse(def, &flight.kernel, asked);
 }

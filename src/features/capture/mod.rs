@@ -272,7 +272,7 @@ unsafe fn launch(of: &Coming<'_>) -> Option<Launch> {
     let draw = draw.filter(|_| config.sample != Some(Sample::Plan));
     if let (Some(Due::Refused(def, _)), Some(draw), Some(true)) = (&mut out.due, draw, free) {
         // SAFETY: as above.
-        let folder = unsafe { begin::left(of, number, &draw, &def.refused) };
+        let folder = unsafe { begin::describe(of, number, &draw, &def.refused) };
         def.folder = folder.unwrap_or_default();
     }
     let took = recording::now().wrapping_sub(begun);

@@ -267,19 +267,17 @@ fn locate(path: &Path) -> Result<PathBuf, CaptureError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(none(&error.to_string())),
     }
-    let described = folders(&trace).map_or_else(|_| Vec::new(), |of| of.1);
-    let (whole, parts) = captures(&trace).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => none("it has neither launch.json nor captures"),
-        _ => none(&error.to_string()),
-    })?;
-    match (whole.as_slice(), parts.as_slice()) {
-        ([only], _) => Ok(only.clone()),
-        ([], []) => match described.first() {
-            Some(described) => Ok(described.clone()),
-            None => Err(none("its folder of captures is empty")),
-        },
-        ([], [part, ..]) => Err(CaptureError::Part { path: part.display().to_string() }),
-        (all, _) => {
+    let Folders { whole, parts, described } =
+        captures(&trace).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => none("it has neither launch.json nor captures"),
+            _ => none(&error.to_string()),
+        })?;
+    match (whole.as_slice(), parts.first(), described.first()) {
+        ([only], _, _) => Ok(only.clone()),
+        ([], Some(part), _) => Err(CaptureError::Part { path: part.display().to_string() }),
+        ([], None, Some(described)) => Ok(described.clone()),
+        ([], None, None) => Err(none("its folder of captures is empty")),
+        (all, _, _) => {
             let mut names: Vec<String> =
                 all.iter().take(NAMED).map(|one| one.display().to_string()).collect();
             if all.len() > NAMED {
@@ -290,26 +288,39 @@ fn locate(path: &Path) -> Result<PathBuf, CaptureError> {
     }
 }
 
-/// Folders of captures in a trace, in the order of their names: whole ones, and those that are not;
-/// without launches that are only described.
+/// Folders of captures in a trace, each kind in the order of its names.
+#[derive(Debug, Default)]
+pub struct Folders {
+    /// Of whole captures.
+    pub whole: Vec<PathBuf>,
+    /// Of captures that are not whole.
+    pub parts: Vec<PathBuf>,
+    /// Of launches that are described without what memory held.
+    pub described: Vec<PathBuf>,
+}
+
+/// Folders of captures in a trace.
 ///
 /// # Errors
 /// If the trace has no folder of captures that can be listed.
-pub fn captures(trace: &Path) -> io::Result<(Vec<PathBuf>, Vec<PathBuf>)> {
-    Ok(folders(trace)?.0.into_iter().partition(|path| !is_part(path)))
-}
-
-/// Folders of captures, and those of launches that are only described.
-fn folders(trace: &Path) -> io::Result<(Vec<PathBuf>, Vec<PathBuf>)> {
-    let folder = trace.join(directory::CAPTURES);
-    let entries = std::fs::read_dir(&folder)?;
+pub fn captures(trace: &Path) -> io::Result<Folders> {
+    let entries = std::fs::read_dir(trace.join(directory::CAPTURES))?;
     let folders = entries.take(MOST_CAPTURES).filter_map(|entry| {
         let entry = entry.ok()?;
         entry.file_type().ok()?.is_dir().then(|| entry.path())
     });
     let mut all: Vec<PathBuf> = folders.collect();
     all.sort();
-    Ok(all.into_iter().partition(|path| !ends_in(path, directory::DESCRIBED)))
+    let mut out = Folders::default();
+    for path in all {
+        let kind = match () {
+            () if is_part(&path) => &mut out.parts,
+            () if ends_in(&path, directory::DESCRIBED) => &mut out.described,
+            () => &mut out.whole,
+        };
+        kind.push(path);
+    }
+    Ok(out)
 }
 
 /// Whether a description contradicts itself, or asks for what no device has.

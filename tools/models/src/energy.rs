@@ -9,7 +9,6 @@
 use crate::device::{Device, name};
 use crate::figure::{Evidence, Figure, Missing};
 use crate::kernel::Kernel;
-use crate::roofline::beside;
 use crate::traffic::Traffic;
 use clscope_analysis::energy::{guarded_inverse, nonnegative};
 use clscope_mix::{Class, Family, Precision, SECTOR, Space};
@@ -102,9 +101,8 @@ pub fn of_launch(kernel: &Kernel, device: &Device, seconds: f64) -> Option<Amoun
     }
     let clock = device.get(name::CLOCK).ok().map(|mhz| mhz.value * 1e6);
     of[0] = clock.map_or(busy, |hertz| busy.min(issued / hertz));
-    for Traffic { last, memory } in
-        [kernel.traffic(device).unwrap_or_default(), beside(kernel, device)]
-    {
+    let traffic = [kernel.traffic(device).unwrap_or_default(), kernel.traffic_beside(device)];
+    for Traffic { last, memory } in traffic {
         of[13] += last.bytes;
         // Each is a request of its own.
         of[19] += (last.gathered + last.scattered) / SECTOR as f64;

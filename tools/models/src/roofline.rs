@@ -11,15 +11,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 mod bounds;
 mod classes;
+mod groups;
 mod likely;
 mod resource;
 mod takes;
+mod waits;
 
-pub use bounds::{Bound, Bounds, LONG, bounds, evenly_used, units_used};
+pub use bounds::{Bound, Bounds, bounds};
 pub use classes::{Ceiling, Counted, ceiling_of};
+pub use groups::{LONG, evenly_used, units_used};
 pub use likely::{Family, dominant, likely, moving};
 pub use resource::Resource;
-pub(crate) use takes::beside;
 
 /// Name and version of the roofline's schema.
 pub const SCHEMA: &str = "clscope-roofline/1";

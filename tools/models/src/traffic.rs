@@ -4,8 +4,8 @@
 
 use crate::device::{Device, name};
 use crate::figure::Figure;
-use crate::kernel::{KEPT, Kernel, STREAMED};
-use clscope_mix::{Class, LINE, SECTOR, Space};
+use crate::kernel::{KEPT, Kernel, STREAMED, held_in};
+use clscope_mix::{Class, Instruction, LINE, SECTOR, Space, Tally};
 use std::ops::{Add, Mul};
 
 /// Accesses of an item to global memory up to which it is taken to find nothing of a piece again.
@@ -148,7 +148,90 @@ pub struct Traffic {
     pub memory: Moved,
 }
 
+impl Add for Traffic {
+    type Output = Self;
+    fn add(self, more: Self) -> Self {
+        Self { last: self.last + more.last, memory: self.memory + more.memory }
+    }
+}
+
+/// Operations with the lanes that rest, where warps were counted: work of a unit follows warps.
+pub(crate) fn lanes_of(tally: &Tally, device: &Device) -> u64 {
+    let width = u64::from(device.lanes.unwrap_or(1).max(1));
+    tally.warps.map_or(tally.threads, |warps| warps.saturating_mul(width))
+}
+
 impl Kernel {
+    /// What private memory and images move, which accesses to global memory do not say.
+    pub fn traffic_beside(&self, device: &Device) -> Traffic {
+        let classes = self.mix.iter().flat_map(|mix| &mix.classes).filter(|(_, t)| t.threads > 0);
+        let each = classes.filter_map(|(class, tally)| match class.memory()? {
+            Space::Image => Some(self.traffic_of_images(*class, tally, device)),
+            Space::Private => self.traffic_of_private(*class, tally, device),
+            _ => None,
+        });
+        each.fold(Traffic::default(), Traffic::add)
+    }
+
+    /// The mean of a property of the instructions of a class, by how often they ran; `None` where
+    /// none ran that is known.
+    pub(crate) fn mean_of(&self, class: Class, of: fn(&Instruction) -> f64) -> Option<f64> {
+        let each = self.blocks.iter().flat_map(|(block, times)| {
+            let own = block.instructions.iter().filter(|i| i.class == class);
+            own.map(move |i| (of(i) * times, *times))
+        });
+        let (sum, all) = each.fold((0.0, 0.0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
+        (all > 0.0).then(|| sum / all)
+    }
+
+    /// What a class of image accesses moves. Where coordinates were loaded, each item wants a piece of
+    /// its own, which comes from where the images fit.
+    pub(crate) fn traffic_of_images(
+        &self,
+        class: Class,
+        tally: &Tally,
+        device: &Device,
+    ) -> Traffic {
+        if class.stores() {
+            return Traffic::default();
+        }
+        let apart = self.mean_of(class, |i| f64::from(u8::from(i.gathers.is_some())));
+        let pieces = lanes_of(tally, device) as f64 * apart.unwrap_or(0.0) * SECTOR as f64;
+        let cache = self.nearest_cache(device).unwrap_or(0.0);
+        let moved = Moved { gathered: pieces, ..Moved::dense(pieces) };
+        let last = moved * (1.0 - (cache / self.images.max(1.0)).min(1.0));
+        Traffic { last, memory: last * missed(self.images, device) }
+    }
+
+    /// What a class of accesses to private memory moves; `None` where words were not counted.
+    pub(crate) fn traffic_of_private(
+        &self,
+        class: Class,
+        tally: &Tally,
+        device: &Device,
+    ) -> Option<Traffic> {
+        let (words, warps) = (tally.transactions? as f64, tally.warps? as f64);
+        let (threads, asked) = (tally.threads as f64, tally.bytes as f64);
+        let alone = ((words - warps) / (threads - warps).max(1.0)).clamp(0.0, 1.0) * threads;
+        let dense = asked * (1.0 - alone / threads);
+        let single = alone * SECTOR as f64;
+        let moved = match class.stores() {
+            true => {
+                Moved { bytes: dense + single, scattered: single, stored: dense, gathered: 0.0 }
+            }
+            false => Moved { gathered: single, ..Moved::dense(dense + single) },
+        };
+        let set = self.private_set(device);
+        let units = f64::from(device.compute_units.max(1));
+        let own = self.nearest_cache(device).map_or(0.0, |each| each * units);
+        let past_near = match set {
+            _ if class.stores() => 1.0,
+            set => set.map_or(0.0, |set| 1.0 - held_in(own, set)),
+        };
+        let last = moved * past_near;
+        Some(Traffic { last, memory: last * set.map_or(0.0, |set| missed(set, device)) })
+    }
+
     /// Pieces of global memory that warps touch, of loads and of what changes memory, by how they
     /// lie; `None` where they were not counted. A warp's lanes that each touch a piece of their own
     /// share none of it: that share of them stands alone, where lines were counted as far as pieces

@@ -48,7 +48,7 @@ pub(super) fn measure(plan: &Plan<'_>, trace: &Path, held: &Held, unended: &[u32
     let mut folders = Vec::new();
     // What the application did not live to complete no command takes; it holds its data all the same.
     if unended.is_empty() && !plan.captures {
-        folders.extend(captures(trace).unwrap_or_default().1);
+        folders.extend(captures(trace).unwrap_or_default().parts);
     }
     // Those that were asked for by name stay.
     if let Some((left, spare)) = left {

@@ -462,7 +462,7 @@ impl Samples {
     }
 
     /// Whether nothing is known of launches like one that was drawn.
-    pub fn lacks(&self, draw: &Draw) -> bool {
+    pub fn is_unknown(&self, draw: &Draw) -> bool {
         let of = self.classes.get(draw.class as usize);
         of.is_some_and(|of| !of.is_described && of.held.iter().all(Option::is_none))
     }

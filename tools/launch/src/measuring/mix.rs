@@ -4,6 +4,7 @@
 //! (`cl_khr_spir`) gets the copy as that. Refuses to count other programs than the
 //! one that was captured.
 
+use crate::capture::Launch;
 use crate::progress::Who;
 use crate::stage::{Built, Stage};
 use clscope_capture::compiler;
@@ -20,9 +21,9 @@ const NAME: &str = "a copy of the program that counts";
 const SPIR: &str = "-x spir -spir-std=1.2";
 
 /// Counts a launch of a version, from the captured contents, which are put back; without them one
-/// that executes the same whatever they are. `path`: folders in
-/// which compilers are looked for; `accesses`: whether those of warps to memory are counted, too, which
-/// is known of PTX alone. With it the module that was translated from a source, which blocks are of.
+/// that executes the same whatever they are. `path`: folders in which compilers are looked for;
+/// `accesses`: whether those of warps to memory are counted, too, which is known of PTX alone. With it
+/// the module that was translated from a source, which blocks are of.
 ///
 /// # Errors
 /// Why it cannot be counted, as a sentence's end.
@@ -35,14 +36,6 @@ pub fn count(
     let said = |error: &dyn std::error::Error| error.to_string();
     stage.tell(&built.who);
     let Copied { language, code, counted, kept } = copy(stage, built, path, accesses)?;
-    let kernel = &stage.capture.launch.kernel;
-    if let Some(why) = stage.capture.launch.lacks()
-        && counted.program.data(kernel).blocks
-    {
-        return Err(format!(
-            "what it executes may depend on what its memory held, which was not kept: {why}"
-        ));
-    }
     let session = &stage.session;
     let program = match language {
         "ptx" => session.load(NAME, &counted.code, ""),
@@ -96,14 +89,32 @@ struct Copied {
     kept: Option<Vec<u8>>,
 }
 
+/// Whether addresses of a launch are those of the application's, as it is run here.
+///
+/// # Errors
+/// Where it may not even execute the same, for want of what its memory held.
+fn are_accesses_known(launch: &Launch, program: &clscope_mix::Program) -> Result<bool, String> {
+    let Some(why) = launch.lacks() else { return Ok(true) };
+    let data = program.data(&launch.kernel);
+    match data.blocks {
+        true => Err(format!(
+            "what it executes may depend on what its memory held, which was not kept: {why}"
+        )),
+        false => Ok(!data.addresses),
+    }
+}
+
 /// The copy, and the language that is counted.
 fn copy(stage: &Stage<'_>, built: &Built, path: &OsStr, accesses: bool) -> Result<Copied, String> {
     let said = |error: clscope_mix::Error| error.to_string();
+    let launch = &stage.capture.launch;
     let of_module = |module: &[u8], kept| {
         let (language, code) = ("spv", clscope_trace::hash(module));
-        Ok(Copied { language, code, counted: spirv::counted(module).map_err(said)?, kept })
+        let counted = spirv::counted(module).map_err(said)?;
+        are_accesses_known(launch, &counted.program)?;
+        Ok(Copied { language, code, counted, kept })
     };
-    let program = &stage.capture.launch.program;
+    let program = &launch.program;
     let text = |language: &str| {
         let file = program.own_files().find(|file| file.language == language);
         file.map(|file| stage.capture.program(file).map_err(|error| error.to_string())).transpose()
@@ -112,11 +123,8 @@ fn copy(stage: &Stage<'_>, built: &Built, path: &OsStr, accesses: bool) -> Resul
     if let Some(binary) = built.program().binary().filter(|binary| ptx::is_ptx(binary)) {
         let (language, code) = ("ptx", clscope_trace::hash(&binary));
         let mut counted = ptx::counted(&binary, accesses).map_err(said)?;
-        if stage.capture.launch.lacks().is_some() {
-            let data = counted.program.data(&stage.capture.launch.kernel);
-            if accesses && data.addresses && !data.blocks {
-                counted = ptx::counted(&binary, false).map_err(said)?;
-            }
+        if !are_accesses_known(launch, &counted.program)? && accesses {
+            counted = ptx::counted(&binary, false).map_err(said)?;
         }
         return Ok(Copied { language, code, counted, kept: Some(binary) });
     }

@@ -1,6 +1,6 @@
-//! Which captured launches of a trace there are to measure, and which transfers. Owns whose they are: kernel, device,
-//! and how much of the run's time launches like them took; and the kernels of which there is no
-//! capture, with the reason. Refuses to open what another user left, unless it is trusted.
+//! Which captured launches of a trace there are to measure, and which transfers. Owns whose they are:
+//! kernel, device, and how much of the run's time launches like them took; and the kernels of which
+//! there is no capture, with the reason. Refuses to open what another user left, unless it is trusted.
 
 use super::job::Asked;
 use super::transfer;
@@ -105,7 +105,7 @@ impl Plan {
         }
         let profile = Profile::open(std::slice::from_ref(&trace))?;
         let view = profile.view(Options::default());
-        let (mut out, mut of_processes) = (Self::default(), Vec::new());
+        let mut found: Vec<(Planned, ProcessIndex)> = Vec::new();
         let mut refused: BTreeMap<String, String> = BTreeMap::new();
         for (index, process) in (0u32..).map(ProcessIndex).zip(&view.trace().processes) {
             let d = &process.definitions;
@@ -130,21 +130,18 @@ impl Plan {
                 }
                 let at = (index, stem, d);
                 match planned(&folder, at, capture, view.devices()) {
-                    Ok(launch) => {
-                        out.launches.push(launch);
-                        of_processes.push(index);
-                    }
+                    Ok(launch) => found.push((launch, index)),
                     Err(why) => drop(refused.insert(shown, why)),
                 }
             }
         }
-        let whole: Vec<Planned> =
-            out.launches.iter().filter(|of| of.described.is_none()).cloned().collect();
-        let is_needed =
-            |of: &Planned| of.described.is_none() || !whole.iter().any(|all| all.is_alike(of));
-        let mut needed = out.launches.iter().map(is_needed).collect::<Vec<_>>().into_iter();
-        of_processes.retain(|_| needed.next().unwrap_or(true));
-        out.launches.retain(is_needed);
+        // Whole captures first: what is described is of use where no whole one is like it.
+        let (mut found, mut described): (Vec<_>, Vec<_>) =
+            found.into_iter().partition(|(launch, _)| launch.described.is_none());
+        described.retain(|(launch, _)| !found.iter().any(|(whole, _)| whole.is_alike(launch)));
+        found.append(&mut described);
+        let (launches, processes): (Vec<Planned>, Vec<ProcessIndex>) = found.into_iter().unzip();
+        let mut out = Self { launches, left: Vec::new() };
         let path = || trace.display().to_string();
         if out.launches.is_empty() {
             let why = match refused.is_empty() {
@@ -169,7 +166,7 @@ impl Plan {
         } else {
             out.left = left(view.devices(), &out.launches, &refused);
             let transfers =
-                view.devices().iter().flat_map(|of| transfers(of, &out.launches, &of_processes));
+                view.devices().iter().flat_map(|of| transfers(of, &out.launches, &processes));
             let transfers: Vec<Planned> = transfers.collect();
             out.launches.extend(transfers);
         }
@@ -206,7 +203,7 @@ fn reasons(refused: &BTreeMap<String, String>) -> String {
 const UNFINISHED: &str = ": the application ended before it had waited for its launches";
 
 fn has_parts(trace: &Path) -> bool {
-    crate::read::captures(trace).is_ok_and(|(_, parts)| !parts.is_empty())
+    crate::read::captures(trace).is_ok_and(|found| !found.parts.is_empty())
 }
 
 /// A capture that can be measured; else why it cannot be, as a clause.

@@ -1,9 +1,9 @@
 //! Whether what a function executes depends on what memory holds, or on what is another thing in each
-//! run: on values that are loaded, and on what is computed of them. Errs to the side of what does. Source: PTX ISA, sections 9.7
-//! (instructions) and 10 (special registers).
+//! run: on values that are loaded, and on what is computed of them. Errs to the side of what does.
+//! Source: PTX ISA, sections 9.7 (instructions) and 10 (special registers).
 
 use super::reach::{argument, split};
-use super::scan::{Body, Statement};
+use super::scan::{Body, Guard, Statement};
 use crate::program::Data;
 use std::collections::HashSet;
 
@@ -52,12 +52,17 @@ impl<'t> Flow<'t> {
         registers(of).any(|name| self.registers.contains(name) || is_chance(name))
     }
 
+    /// Whether a guard comes from memory.
+    fn guards(&self, guard: &Option<Guard<'t>>) -> bool {
+        guard.as_ref().is_some_and(|guard| self.registers.contains(guard.predicate))
+    }
+
     /// Adds what one statement does: whether that was news.
     fn step(&mut self, body: &Body<'t>, statement: &Statement<'t>) -> bool {
         let Statement::Instruction { guard, opcode, operands, .. } = statement else {
             return false;
         };
-        let is_guarded = guard.is_some_and(|guard| self.registers.contains(guard.predicate));
+        let is_guarded = self.guards(guard);
         let mut parts = opcode.split('.');
         let base = parts.next().unwrap_or_default();
         let spaces: Vec<&str> = parts.map(|of| of.split("::").next().unwrap_or(of)).collect();
@@ -77,8 +82,8 @@ impl<'t> Flow<'t> {
                 return news | (base == "atom" && self.registers_of(first));
             }
             "bra" | "brx" | "ret" | "exit" => return false,
-            // Other ways of changing memory are not told apart.
-            _ if first.trim_start().starts_with('[') && !HINTS.contains(&base) => {
+            // Of other instructions that change memory it is not known which.
+            _ if first.trim_start().starts_with('[') && !ELSEWHERE.contains(&base) => {
                 let had = (self.local, self.private);
                 (self.local, self.private) = (true, true);
                 return had != (true, true);
@@ -120,7 +125,7 @@ impl<'t> Flow<'t> {
             let Statement::Instruction { guard, opcode, operands, .. } = statement else {
                 continue;
             };
-            let is_guarded = guard.is_some_and(|guard| self.registers.contains(guard.predicate));
+            let is_guarded = self.guards(guard);
             let base = opcode.split('.').next().unwrap_or_default();
             match base {
                 "bra" | "ret" | "exit" | "trap" => out.blocks |= is_guarded,
@@ -140,8 +145,8 @@ impl<'t> Flow<'t> {
     }
 }
 
-/// What names memory and changes none.
-const HINTS: [&str; 6] = ["prefetch", "prefetchu", "discard", "applypriority", "sust", "sured"];
+/// What begins with an address, and changes neither local nor private memory.
+const ELSEWHERE: [&str; 6] = ["prefetch", "prefetchu", "discard", "applypriority", "sust", "sured"];
 
 /// What stands in the brackets of an access.
 pub(super) fn address(operands: &str) -> Option<&str> {

@@ -8,6 +8,7 @@
 //! come at any time. Times are nanoseconds, shares between 0 and 1; what is not known is null.
 
 mod advice;
+mod candidates;
 mod idle;
 mod joules;
 mod kernel;

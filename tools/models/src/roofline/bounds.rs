@@ -2,15 +2,17 @@
 //! measured ceilings, and at most where that depends on operands and addresses. Refuses to choose
 //! among them: the verdict does.
 
-use super::classes::{beside_flop, ceiling_of, with_idle_lanes};
+use super::classes::{beside_flop, with_idle_lanes};
+use super::groups::{starting, units_used};
 use super::takes::takes;
+use super::waits::{CYCLES, FEWEST, JOINED, longest_group, waiting};
 use super::{Resource, ceiling};
 use crate::device::{Device, name};
 use crate::figure::{Evidence, Figure, Missing};
 use crate::kernel::Kernel;
 use crate::latency::{self, Occupancy};
 use crate::traffic::{LAST, is_cached};
-use clscope_mix::{Class, Family, Instruction, Mix, Precision, Space};
+use clscope_mix::{Class, Mix, Precision};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -67,22 +69,6 @@ impl Bounds {
     }
 }
 
-/// Share of the device's compute units that a launch can use: a group runs on one of them.
-pub fn units_used(kernel: &Kernel, device: &Device) -> f64 {
-    let units = f64::from(device.compute_units.max(1));
-    let groups = kernel.groups().map_or(f64::INFINITY, |groups| groups as f64);
-    (groups / units).min(evenly_used(kernel, device).unwrap_or(1.0)).min(1.0)
-}
-
-/// Share of a CPU's compute units that a launch can use because one of its groups does so much more
-/// than the others that it ends last, whatever runs beside it; `None` where none does.
-pub fn evenly_used(kernel: &Kernel, device: &Device) -> Option<f64> {
-    let units = f64::from(device.compute_units.max(1));
-    let times = kernel.longest_group.filter(|times| device.is_cpu() && *times >= LONG)?;
-    let used = kernel.groups()? as f64 / (times * units);
-    Some(used).filter(|used| *used < 1.0)
-}
-
 /// FLOP of a type by its operations: 2 a fused multiply-add, 1 each other.
 fn arithmetic(
     kernel: &Kernel,
@@ -121,16 +107,6 @@ fn arithmetic(
     Ok(Some(if rest > 0.0 { time.plus(counted(rest).over(single)) } else { time }))
 }
 
-/// Time of giving compute units their groups, one after another, ns: groups / units times the
-/// measured replacement of a group with nothing to do. Not known where the runtime chose the
-/// groups.
-fn starting(kernel: &Kernel, device: &Device) -> Option<Figure> {
-    let each = kernel.groups()? as f64 / f64::from(device.compute_units.max(1));
-    let replaced = device.get(name::GROUP).ok()?;
-    // The first group of each unit replaces none.
-    (each > 1.0).then(|| replaced.times(each))
-}
-
 /// Time of issuing all instructions, ns.
 fn issue(kernel: &Kernel, device: &Device) -> Option<Figure> {
     let units = f64::from(device.compute_units.max(1));
@@ -141,201 +117,6 @@ fn issue(kernel: &Kernel, device: &Device) -> Option<Figure> {
         entered * more
     });
     Some(device.get(name::ISSUE).ok()?.times((warps + several.sum::<f64>()) / units))
-}
-
-/// How long an instruction's result takes, ns, by where the kernel's data fit.
-fn latency_of(kernel: &Kernel, device: &Device, class: Class) -> Option<Figure> {
-    let add = device.get(name::LATENCY_ADD).ok()?;
-    let of = |n: &str| device.get(n).unwrap_or(add);
-    if device.is_cpu() && class.memory().is_none() {
-        return Some(on_cpu(device, class, add));
-    }
-    // Of what is asked for, the shares that go past the nearest cache, and past the last one.
-    let requested = kernel.requested().map_or(0.0, |b| b.value).max(1.0);
-    let traffic = kernel.traffic(device).unwrap_or_default();
-    let last = (traffic.last.bytes / requested).clamp(0.0, 1.0);
-    let memory = (traffic.memory.bytes / requested).clamp(0.0, last);
-    Some(match class.memory() {
-        // Nobody waits for a store.
-        _ if class.stores() => Figure::exact(0.0, Evidence::Modelled),
-        // The last warp of the group comes when all others have passed.
-        _ if class == Class::Barrier => {
-            let lanes = f64::from(device.lanes.unwrap_or(1).max(1));
-            let others = kernel.local.map_or(0.0, |items| (items as f64 / lanes).ceil() - 1.0);
-            let units = f64::from(device.compute_units.max(1));
-            let each = device.get(name::BARRIER).map_or(0.0, |rate| lanes * units / rate.value);
-            of(name::LATENCY_BARRIER).plus(Figure::exact(others * each, Evidence::Modelled))
-        }
-        Some(Space::Local) => of(name::LATENCY_LOCAL),
-        // What a CPU's items access in order is fetched ahead.
-        Some(_) if device.is_cpu() => of(name::LATENCY_LOCAL),
-        Some(Space::Constant) => add,
-        // The nearest cache and local memory are one memory on many devices; the last cache lies
-        // about half way to memory.
-        Some(_) => {
-            let apart = kernel.gathers();
-            let beside = of(name::LATENCY_MEMORY);
-            let far = beside.times(1.0 - apart).plus(of(name::LATENCY_RANDOM).times(apart));
-            let near = of(name::LATENCY_LOCAL).times(1.0 - last);
-            near.plus(beside.times(0.5 * (last - memory))).plus(far.times(memory))
-        }
-        None if class.family() == Family::Special => of(name::LATENCY_SPECIAL),
-        None => add,
-    })
-}
-
-/// Cycles that a CPU takes for an addition of floating-point numbers, for one of integers, a product
-/// of integers and a fused multiply-add: Intel, *Optimization Reference Manual*, and AMD, *Software
-/// Optimization Guide*, of all cores since 2017 within a cycle.
-const CYCLES: [f64; 4] = [3.0, 1.0, 3.0, 4.0];
-
-/// Cycles of an addition where it takes fewest (AMD's Zen 5): all else then waits longer than
-/// [`CYCLES`] say.
-const FEWEST: f64 = 2.0;
-
-/// Times that a division waits longer than the next one does: its unit is not pipelined.
-const UNPIPELINED: f64 = 2.0;
-
-/// Items of a vector of 64 bytes: what a compiler that joins items has under way at once.
-const JOINED: f64 = 16.0;
-
-/// Items that a compute unit of a CPU has under way at once: one after another, but where the
-/// compiler joins them, or so few instructions make an item that the next ones have begun.
-fn at_once(kernel: &Kernel, device: &Device) -> f64 {
-    joined(device) * items_ahead(kernel, joined(device))
-}
-
-/// Items that a core does at once where its compiler joins them.
-fn joined(device: &Device) -> f64 {
-    if device.joins_items() { JOINED } else { 1.0 }
-}
-
-/// How many items, or vectors of so many, a core looks ahead over.
-fn items_ahead(kernel: &Kernel, joined: f64) -> f64 {
-    let all = kernel.mix.as_ref().map_or(0, |mix| mix.total().threads) as f64;
-    let each = all / kernel.items.unwrap_or(1).max(1) as f64;
-    (WINDOW / (joined * each).max(1.0)).max(1.0)
-}
-
-/// Instructions that a CPU looks ahead: 224 of Intel's Skylake to 512 of its later cores, and 320
-/// of AMD's Zen 4 (their optimization guides).
-const WINDOW: f64 = 256.0;
-
-/// How long a CPU's result takes, ns, of what does not access memory.
-fn on_cpu(device: &Device, class: Class, add: Figure) -> Figure {
-    let [of_add, of_integer, of_product, of_fused] = CYCLES;
-    let unit = f64::from(device.compute_units.max(1)) * joined(device);
-    // As long as the next of its kind, or longer.
-    let by_rate = |keys: &[&str]| {
-        let rate = keys.iter().find_map(|key| device.get(key).ok());
-        rate.map_or(add, |rate| Figure::counted(1).over(rate).times(UNPIPELINED * unit))
-    };
-    match class {
-        Class::Move | Class::Branch | Class::Call | Class::Barrier | Class::Fence => {
-            Figure::exact(0.0, Evidence::Modelled)
-        }
-        Class::IntArith
-        | Class::LongArith
-        | Class::IntLogic
-        | Class::LongLogic
-        | Class::IntCompare => add.times(of_integer / of_add),
-        // Bits are counted in as many cycles as a product takes (the same manuals).
-        Class::IntMul | Class::LongMul | Class::IntBits => add.times(of_product / of_add),
-        Class::HalfFma | Class::SingleFma | Class::DoubleFma => add.times(of_fused / of_add),
-        Class::IntDiv | Class::LongDiv | Class::HalfDiv | Class::SingleDiv | Class::DoubleDiv => {
-            by_rate(ceiling_of(class).map_or(&[], |c| c.best))
-        }
-        _ if class.family() == Family::Special => device.get(name::LATENCY_SPECIAL).unwrap_or(add),
-        _ => add,
-    }
-}
-
-/// What a warp of a short kernel lives longer than its instructions take: it is started, its code
-/// and arguments are fetched, its place is given to the next one. ns, from an H100: of streams, a
-/// stencil and sorting steps in groups of 256, whose time follows the groups that fit where 5 or 6
-/// of 8 do, it comes out at 430 to 600.
-const TURN_NS: f64 = 500.0;
-
-/// Warps of a launch, and the time of one of them alone, ns: by the dependences of the code where that
-/// is known, else as if every instruction waited for the one before.
-fn one_warp(kernel: &Kernel, device: &Device) -> Option<(f64, Figure)> {
-    let mix = kernel.mix.as_ref()?;
-    let items = kernel.items?;
-    let lanes = u64::from(device.lanes.unwrap_or(1).max(1));
-    // A group's last warp may be partly filled.
-    let warps = match (kernel.groups(), kernel.local) {
-        (Some(groups), Some(local)) => groups * local.div_ceil(lanes),
-        _ => items.div_ceil(lanes),
-    };
-    let warps = warps.max(1) as f64;
-    latency_of(kernel, device, Class::IntArith)?;
-    let none = Figure::exact(0.0, Evidence::Modelled);
-    let latency = |class| latency_of(kernel, device, class).unwrap_or(none);
-    let one = if kernel.blocks.is_empty() {
-        mix.classes.iter().fold(Figure::exact(0.0, Evidence::Modelled), |sum, (class, tally)| {
-            let issued = tally.warps.unwrap_or(tally.threads) as f64;
-            sum.plus(latency(*class).times(issued / warps))
-        })
-    } else {
-        let beside = items_ahead(kernel, joined(device));
-        // A scheduler issues one instruction a cycle, and a unit has four.
-        let issue = device.get(name::ISSUE).map_or(0.0, |slot| 4.0 * slot.value);
-        let sum: f64 = kernel
-            .blocks
-            .iter()
-            .map(|(block, times)| {
-                let latency = |class| latency(class).value;
-                let by_set =
-                    |access: &Instruction| kernel.over_places(access, |set| device.latency_of(set));
-                let takes = match device.is_cpu() {
-                    true => {
-                        let (each, alone) =
-                            latency::turn(block, |i| by_set(i).unwrap_or(latency(i.class)));
-                        // Turns and items that gather overlap as far as the core looks ahead.
-                        let gathers = block.instructions.iter().any(|i| i.gathers.is_some());
-                        let ahead = block.instructions.len() as f64 * beside / WINDOW;
-                        each.max(if gathers { alone * ahead.min(1.0) } else { 0.0 })
-                    }
-                    false => latency::pass(block, issue, latency),
-                };
-                times / warps * takes
-            })
-            .sum();
-        Figure::exact(sum, Evidence::Modelled)
-    };
-    Some((warps, one))
-}
-
-/// A group that is so many times as long as the mean ends after the others.
-pub const LONG: f64 = 2.0;
-
-/// Time of the longest group alone, ns, where it is longer than others, and at most: nobody hides what
-/// its warps wait for. Its longest warp takes what the mean of its warps does or more, up to all of
-/// the group's instructions. Of a CPU see [`evenly_used`].
-fn longest_group(kernel: &Kernel, device: &Device) -> Option<(Figure, Option<Figure>)> {
-    let times = kernel.longest_group.filter(|times| *times >= LONG && !device.is_cpu())?;
-    let mean = one_warp(kernel, device)?.1.times(times);
-    let warps = kernel.local?.div_ceil(u64::from(device.lanes.unwrap_or(1).max(1)));
-    Some((mean, Some(mean.times(warps as f64)).filter(|_| warps > 1)))
-}
-
-/// Time of waiting with the warps that fit, ns.
-fn waiting(kernel: &Kernel, device: &Device, occupancy: Option<Occupancy>) -> Option<Figure> {
-    let (warps, one) = one_warp(kernel, device)?;
-    let lanes = u64::from(device.lanes.unwrap_or(1).max(1));
-    let units = f64::from(device.compute_units.max(1)) * units_used(kernel, device);
-    // Limits of devices that are not known are taken to hold all.
-    let most = match occupancy {
-        Some(occupancy) => occupancy.warps as f64,
-        None if device.is_cpu() => at_once(kernel, device),
-        None => 64.0,
-    };
-    let under_way = kernel.under_way(device).map_or(most, |items| items / lanes as f64);
-    let resident = most.min(under_way.max(1.0)).min((warps / units).max(1.0));
-    let rounds = (warps / (units * resident)).max(1.0);
-    let turn = if occupancy.is_some() { TURN_NS } else { 0.0 };
-    let all = one.plus(Figure::exact(turn, Evidence::Modelled)).times(rounds).modelled();
-    Some(Figure { low: 0.0, ..all })
 }
 
 /// Bytes of global memory that the nearest cache gives for certain: an access of a warp takes a

@@ -20,9 +20,9 @@ use super::classes::{Counted, ceiling_of};
 use super::{Ceiling, Resource};
 use crate::device::{Device, name};
 use crate::figure::{Evidence, Figure, Missing};
-use crate::kernel::{KEPT, Kernel, held_in};
-use crate::traffic::{LAST, MEMORY, Moved, Traffic, missed};
-use clscope_mix::{Class, Instruction, SECTOR, Space, Tally};
+use crate::kernel::{KEPT, Kernel};
+use crate::traffic::{LAST, MEMORY, Traffic, lanes_of};
+use clscope_mix::{Class, SECTOR, Tally};
 
 /// Times of a resource, ns.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -130,24 +130,6 @@ pub(super) fn takes(
     }
 }
 
-/// What the last cache and memory move for a kernel's private memory and images, which its accesses to
-/// global memory do not tell.
-pub(crate) fn beside(kernel: &Kernel, device: &Device) -> Traffic {
-    let mut sum = Traffic::default();
-    for (class, tally) in kernel.mix.iter().flat_map(|mix| &mix.classes) {
-        let best = Figure::exact(1.0, Evidence::Modelled);
-        let of = Of { kernel, device, class: *class, tally, best, worst: None };
-        let more = match class.memory() {
-            _ if tally.threads == 0 => continue,
-            Some(Space::Image) => of.of_images(),
-            Some(Space::Private) => of.of_private().unwrap_or_default(),
-            _ => continue,
-        };
-        sum = Traffic { last: sum.last + more.last, memory: sum.memory + more.memory };
-    }
-    sum
-}
-
 /// What registers need that are spilled. How often is not known: each is stored and loaded once at
 /// least, and a word is loaded for each instruction at most.
 fn spilled(kernel: &Kernel, device: &Device) -> Option<Takes> {
@@ -228,8 +210,7 @@ impl Of<'_> {
 
     /// Operations with the lanes that rest: work of a unit follows warps.
     fn lanes(&self) -> u64 {
-        let of_warps = self.tally.warps.map(|w| w.saturating_mul(self.width()));
-        of_warps.unwrap_or(self.tally.threads)
+        lanes_of(self.tally, self.device)
     }
 
     /// Where the addresses of its accesses can lie: bytes and share of its accesses.
@@ -246,39 +227,16 @@ impl Of<'_> {
         }
     }
 
-    /// The mean of a property of its instructions, by how often they ran; `None` where none is known.
-    fn mean(&self, of: fn(&Instruction) -> f64) -> Option<f64> {
-        let each = self.kernel.blocks.iter().flat_map(|(block, times)| {
-            let own = block.instructions.iter().filter(|i| i.class == self.class);
-            own.map(move |i| (of(i) * times, *times))
-        });
-        let (sum, all) = each.fold((0.0, 0.0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
-        (all > 0.0).then(|| sum / all)
-    }
-
     /// Instructions of the device that one of the class becomes, on average.
     fn turns(&self) -> f64 {
-        self.mean(|i| f64::from(i.steps)).unwrap_or(1.0)
-    }
-
-    /// Where coordinates were loaded, each item wants a piece of its own, which comes from where the
-    /// images fit: what the last cache moves, and memory.
-    fn of_images(&self) -> Traffic {
-        if self.class.stores() {
-            return Traffic::default();
-        }
-        let apart = self.mean(|i| f64::from(u8::from(i.gathers.is_some()))).unwrap_or(0.0);
-        let (set, pieces) = (self.kernel.images, self.lanes() as f64 * apart * SECTOR as f64);
-        let cache = self.kernel.nearest_cache(self.device).unwrap_or(0.0);
-        let moved = Moved { gathered: pieces, ..Moved::dense(pieces) };
-        let last = moved * (1.0 - (cache / set.max(1.0)).min(1.0));
-        Traffic { last, memory: last * missed(set, self.device) }
+        self.kernel.mean_of(self.class, |i| f64::from(i.steps)).unwrap_or(1.0)
     }
 
     fn images(&self) -> Takes {
         let near = Figure::exact(self.lanes() as f64 * self.turns(), Evidence::Counted);
         let near = near.over(self.best);
-        let behind = self.behind(self.of_images()).map_or(0.0, |(last, memory)| last.max(memory));
+        let traffic = self.kernel.traffic_of_images(self.class, self.tally, self.device);
+        let behind = self.behind(traffic).map_or(0.0, |(last, memory)| last.max(memory));
         let likely = near.larger(Figure::exact(behind, Evidence::Modelled));
         Takes { least: near, likely, most: likely }
     }
@@ -427,7 +385,7 @@ impl Of<'_> {
     fn private_of_warps(&self) -> Option<Takes> {
         let (device, tally) = (self.device, self.tally);
         let rate = |key: &str| device.get(key).ok().map(|rate| rate.value);
-        let traffic = self.of_private()?;
+        let traffic = self.kernel.traffic_of_private(self.class, tally, device)?;
         let lines = rate(name::GATHER_NEAR).zip(tally.transactions);
         let lines = lines.map_or(0.0, |(rate, words)| words as f64 / rate);
         let asked = tally.bytes as f64 / rate(name::L1)?;
@@ -441,32 +399,6 @@ impl Of<'_> {
             Some(_) if passed <= 0.0 => Takes::exactly(time),
             _ => Takes::between(time, time.times(PUSHED)),
         })
-    }
-
-    /// What the last cache and memory move of private memory.
-    fn of_private(&self) -> Option<Traffic> {
-        let (device, tally) = (self.device, self.tally);
-        let (words, warps) = (tally.transactions? as f64, tally.warps? as f64);
-        let (threads, asked) = (tally.threads as f64, tally.bytes as f64);
-        let alone = ((words - warps) / (threads - warps).max(1.0)).clamp(0.0, 1.0) * threads;
-        let dense = asked * (1.0 - alone / threads);
-        let single = alone * SECTOR as f64;
-        let stores = self.class.stores();
-        let moved = match stores {
-            true => {
-                Moved { bytes: dense + single, scattered: single, stored: dense, gathered: 0.0 }
-            }
-            false => Moved { gathered: single, ..Moved::dense(dense + single) },
-        };
-        let set = self.kernel.private_set(device);
-        let units = f64::from(device.compute_units.max(1));
-        let own = self.kernel.nearest_cache(device).map_or(0.0, |each| each * units);
-        let past_near = match set {
-            _ if stores => 1.0,
-            set => set.map_or(0.0, |set| 1.0 - held_in(own, set)),
-        };
-        let last = moved * past_near;
-        Some(Traffic { last, memory: last * set.map_or(0.0, |set| missed(set, device)) })
     }
 
     /// The rate is measured with items that index arrays of 128 bytes differently.
