@@ -89,8 +89,8 @@ fn a_dry_run_tells_what_could_be_kept_and_keeps_nothing() {
     }
 }
 
-/// A launch whose memory cannot be kept is described once for each class, without any of it; nothing
-/// runs it, and who counts instructions says why not, where that may depend on what is missing.
+/// A launch whose memory cannot be kept is described once for each class, without any of it: nothing
+/// runs it but who counts instructions.
 #[test]
 fn a_launch_that_is_not_kept_is_described() {
     for runtime in Runtime::real() {
@@ -129,9 +129,9 @@ fn a_launch_that_is_not_kept_is_described() {
             assert!(!refused.status.success());
             assert!(refused.stderr.contains("without what its memory held"), "{}", refused.stderr);
         }
+        // What it executes does not depend on what memory held.
         let counted = stage.clscope(["replay", "t", "--mix", "--sysfs-root", "/nowhere"]).run();
-        let said = "what it executes may depend on what its memory held, which was not kept";
-        assert!(counted.stderr.contains(said), "{}", counted.stderr);
+        assert!(counted.stderr.contains("instructions of 1"), "{}", counted.stderr);
     }
 }
 

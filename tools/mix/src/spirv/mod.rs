@@ -8,6 +8,7 @@
 
 mod classify;
 mod count;
+mod data;
 mod op;
 mod reach;
 
@@ -345,8 +346,7 @@ impl Module {
                         blocks: blocks - function.blocks.len()..blocks,
                         arguments: std::mem::take(&mut read),
                         in_place: BTreeSet::new(),
-                        // It is not followed there.
-                        data: Data { blocks: true, addresses: true },
+                        data: Data::default(),
                     });
                     parameters.clear();
                     out.functions.push(function);
@@ -449,6 +449,10 @@ impl Module {
             return Err(broken(self.words.len(), "a function has no end"));
         }
         out.program.unknown = unknown.into_iter().collect();
+        let code = data::Code::new(self.instructions().filter_map(Result::ok), &out.types);
+        for (function, places) in out.program.functions.iter_mut().zip(&out.functions) {
+            function.data = code.data(places.id);
+        }
         Ok(out)
     }
 }

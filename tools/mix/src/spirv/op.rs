@@ -32,6 +32,7 @@ pub const IMUL: u16 = 132;
 pub const SHIFT_RIGHT_LOGICAL: u16 = 194;
 pub const BITWISE_AND: u16 = 199;
 pub const ATOMIC_IADD: u16 = 234;
+pub const SELECT: u16 = 169;
 pub const PHI: u16 = 245;
 pub const LABEL: u16 = 248;
 pub const BRANCH: u16 = 249;

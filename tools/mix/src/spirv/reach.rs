@@ -58,7 +58,7 @@ pub(super) fn add_followers(
                     let own = pairs.iter().filter(|[_, parent]| is_turn(parent) == has_turns);
                     own.filter_map(|[of, _]| found.get(of)).max().copied()
                 }
-                169 => {
+                op::SELECT => {
                     let chosen = most(&[word.operand(2)]).map(|_| Follows::Chosen);
                     most(inputs(3)).max(chosen)
                 }
@@ -92,7 +92,7 @@ impl<'m> Reaches<'m> {
             let Some(word) = self.made.get(&id).filter(|_| seen.insert(id)) else { continue };
             match word.opcode {
                 op::PHI => left.extend(word.operands.iter().skip(2).step_by(2)),
-                169 => left.extend([word.operand(3), word.operand(4)]),
+                op::SELECT => left.extend([word.operand(3), word.operand(4)]),
                 65..=67 | op::IN_BOUNDS_PTR_ACCESS_CHAIN | 83 | 117 | 120..=124 => {
                     left.push(word.operand(2));
                 }
@@ -149,7 +149,7 @@ impl<'m> Reaches<'m> {
                 let each = values.iter().map(|[value, _]| self.value(types, *value, depth));
                 each.reduce(Value::either).unwrap_or(Value::Any)
             }
-            169 => at(3).either(at(4)),
+            op::SELECT => at(3).either(at(4)),
             113 | 114 => {
                 let from =
                     self.made.get(&word.operand(2)).map_or(64, |w| bits_of(types, w.operand(0)));

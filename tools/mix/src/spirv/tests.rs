@@ -56,6 +56,28 @@ fn vectors_at_any_address_and_half_precision_move_their_bytes() {
     assert_eq!((moved(Space::Local, false), moved(Space::Local, true)), (8, 0));
 }
 
+/// Of `data.cl`: what no kernel called `fixed` executes depends on what memory holds, and all of the
+/// others do, whatever the compiler made of them.
+#[test]
+fn what_depends_on_memory_is_known() {
+    let optimized = read(include_bytes!("../../tests/data/data.spv")).unwrap();
+    let plain = read(include_bytes!("../../tests/data/data_unoptimized.spv")).unwrap();
+    for (program, how) in [(&optimized, "-O2"), (&plain, "-O0")] {
+        let kernels: std::collections::BTreeSet<&str> =
+            program.functions.iter().filter(|f| f.kernel).map(|f| &*f.name).collect();
+        assert_eq!(kernels.len(), 22);
+        for kernel in kernels {
+            let data = program.data(kernel);
+            // Unoptimized, a choice between values is a branch.
+            let is_branch = how == "-O0" && kernel == "fixed_chosen";
+            assert_eq!(data.blocks, kernel.starts_with("loaded") || is_branch, "{kernel}, {how}");
+        }
+        for (kernel, depends) in [("fixed_loop", false), ("fixed_lookup", true)] {
+            assert_eq!(program.data(kernel).addresses, depends, "{kernel}, {how}");
+        }
+    }
+}
+
 /// Of `gathers.cl`: a loop that goes on from a loaded number has its words side by side, both halves of a
 /// pair are one access, and what all items add to their addresses scatters nothing.
 #[test]
