@@ -21,8 +21,9 @@ use std::ptr::null_mut;
 pub enum Source {
     /// A buffer that is no part of another, and where the range begins in it.
     Buffer(H, usize),
-    /// Width, height or number of lines, depth or number of layers.
-    Image(H, [usize; 3]),
+    /// Width, height or number of lines, depth or number of layers; and where the texels of a line
+    /// that is a view of a buffer lie: some runtimes copy no such image.
+    Image(H, [usize; 3], Option<(H, usize)>),
     /// An address of shared virtual memory, or of unified shared memory.
     Svm(usize, Allocated),
 }
@@ -51,7 +52,8 @@ impl Memory {
     pub fn origin(&self) -> Origin {
         match self.source {
             Source::Buffer(buffer, at) => Origin::Buffer(buffer, at),
-            Source::Image(image, region) => Origin::Image(image, region),
+            Source::Image(_, _, Some((buffer, at))) => Origin::Buffer(buffer, at),
+            Source::Image(image, region, None) => Origin::Image(image, region),
             Source::Svm(address, Allocated::Svm) => Origin::Svm(address),
             Source::Svm(address, _) => Origin::Unified(address),
         }
@@ -60,7 +62,7 @@ impl Memory {
     /// What `launch.json` says of when commands had used it.
     pub fn last_use(&self, slot: usize) -> Value {
         match self.source {
-            Source::Buffer(object, _) | Source::Image(object, _) => {
+            Source::Buffer(object, _) | Source::Image(object, ..) => {
                 recent::describe_last_use(slot, object)
             }
             Source::Svm(..) => Value::Null,
@@ -251,7 +253,7 @@ impl Reach {
     fn known(&self, source: Source) -> Option<usize> {
         let place = |source| match source {
             Source::Buffer(of, at) => (of.word(), at),
-            Source::Image(of, _) => (of.word(), 0),
+            Source::Image(of, ..) => (of.word(), 0),
             Source::Svm(address, _) => (address, 0),
         };
         self.memories.iter().position(|m| place(m.source) == place(source))
@@ -323,12 +325,14 @@ impl Reach {
             format.get(at..at + 4).and_then(|b| b.try_into().ok()).map(u32::from_ne_bytes)
         };
         let (order, data) = word(0).zip(word(4)).ok_or("has an unknown format")?;
-        let source = Source::Image(object, region);
+        // An image may be another view of a buffer's or image's memory.
+        let parent = info::handle(about, object, info::MEMORY_PARENT);
+        let is_line = extent.kind == cl::CL_MEM_OBJECT_IMAGE1D_BUFFER && !parent.is_null();
+        let line = if is_line { Some(placed(slot, parent)?) } else { None };
+        let source = Source::Image(object, region, line.map(|(whole, at, _)| (whole, at)));
         let id = match self.known(source) {
             Some(known) => known,
             None => {
-                // An image may be another view of a buffer's or image's memory.
-                let parent = info::handle(about, object, info::MEMORY_PARENT);
                 let view = match arguments::memory(parent) {
                     _ if parent.is_null() => None,
                     Some(Kind::Buffer) => {

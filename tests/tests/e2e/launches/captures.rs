@@ -14,11 +14,12 @@ use std::path::{Path, PathBuf};
 const UNCHECKED: [&str; 2] = ["order", "queues"];
 
 /// The cases of the fixture that can be captured: name, kernel, number of the captured launch.
-const CASES: [(&str, &str, u64); 13] = [
+const CASES: [(&str, &str, u64); 14] = [
     ("buffers", "mixed", 2),
     ("parts", "overlap", 2),
     ("picture", "picture", 2),
     ("layers", "layers", 2),
+    ("line", "line", 2),
     ("nothing", "nothing", 2),
     ("shared", "shared", 2),
     ("unified", "unified", 2),
