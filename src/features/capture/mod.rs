@@ -115,9 +115,9 @@ fn state<R>(run: impl FnOnce(&mut State) -> R) -> Option<R> {
     })
 }
 
-/// Whether this run captures.
+/// Whether this run captures, and records this process.
 pub fn wanted() -> bool {
-    config::get().captures()
+    config::get().captures() && recording::state::running()
 }
 
 fn seconds(ticks: u64) -> f64 {

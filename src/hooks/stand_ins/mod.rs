@@ -140,7 +140,7 @@ macro_rules! stand_ins {
                 // SAFETY: the application's call; its event slot is its own or, where there is
                 // none, ours, which outlives the call, as a wait list of ours does.
                 let mut code = unsafe { $real($queue, $($given,)* place) };
-                if code != 0 && capture::wanted() && guard::protect(false, || capture::lifetimes::gives_back(code)) {
+                if code != 0 && guard::protect(false, || capture::lifetimes::gives_back(code)) {
                     // SAFETY: as above, made once more: it has failed, and the recorder has given back
                     // what may be why.
                     code = unsafe { $real($queue, $($given,)* place) };

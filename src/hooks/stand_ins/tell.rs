@@ -63,7 +63,7 @@ pub(super) fn image_made(slot: usize, made: H, context: H) {
 
 /// Whether a call that makes memory was refused it, and the recorder has given some back.
 pub(super) fn lacked<const S: usize>(made: impl Returned, error: *const i32) -> bool {
-    if !capture::wanted() || !outermost(S) {
+    if !outermost(S) {
         return false;
     }
     // SAFETY: NULL, or written by the call.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 type Reached = BTreeMap<String, (u64, Option<u64>)>;
 
 /// Applications with memory of every kind, in queues of every kind.
-const APPLICATIONS: [&str; 16] = [
+const APPLICATIONS: [&str; 17] = [
     "linked 7",
     "rounds 9",
     "in_place 3",
@@ -20,6 +20,7 @@ const APPLICATIONS: [&str; 16] = [
     "captured parts KNOWN",
     "captured picture KNOWN",
     "captured layers KNOWN",
+    "captured line KNOWN",
     "captured nothing KNOWN",
     "captured shared KNOWN",
     "captured order KNOWN",
@@ -116,6 +117,22 @@ fn no_launch_and_no_write_is_added_in_any_way_of_recording() {
             }
         }
         assert!(captured > 0, "{runtime:?}: no capture copied anything");
+    }
+}
+
+/// Where recording is refused nothing else is done in the application's contexts either.
+#[test]
+fn a_process_that_is_not_recorded_makes_its_own_calls_alone() {
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime.clone());
+        for line in ["rounds 9", "captured picture KNOWN", "captured shared KNOWN"] {
+            let bare = reached(&stage, Mode::Bare, line, &[]);
+            for (way, settings) in WAYS {
+                let settings = [settings, &[("CLSCOPE_TRACE", "/proc/none")]].concat();
+                let with = reached(&stage, Mode::Preload, line, &settings);
+                assert_eq!(with, bare, "{runtime:?} {way} {line}");
+            }
+        }
     }
 }
 
