@@ -17,16 +17,23 @@ use std::time::Duration;
 /// `main`, so it is looked at earlier; the application must get what we got.
 static PIPE_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
 
-extern "C" fn look_at_sigpipe() {
+/// Which of the standard streams were closed then. Rust's start-up opens /dev/null in their place.
+static WAS_CLOSED: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
+
+extern "C" fn look_at_start() {
     PIPE_WAS_IGNORED.store(is_ignored(libc::SIGPIPE), Ordering::Relaxed);
+    for (stream, closed) in (0..).zip(&WAS_CLOSED) {
+        // SAFETY: only asks.
+        closed.store(unsafe { libc::fcntl(stream, libc::F_GETFD) } == -1, Ordering::Relaxed);
+    }
 }
 
 #[used]
 // SAFETY: functions in .init_array are called once each, before main, with arguments that a
-// function without parameters ignores in the C calling convention; this one makes an
-// async-signal-safe call and stores a bool.
+// function without parameters ignores in the C calling convention; this one makes
+// async-signal-safe calls and stores what they say.
 #[unsafe(link_section = ".init_array")]
-static LOOK_AT_SIGPIPE: extern "C" fn() = look_at_sigpipe;
+static LOOK_AT_START: extern "C" fn() = look_at_start;
 
 /// Whether [`fail_beyond_file_size`] changed what SIGXFSZ does.
 static SIZE_WAS_DEFAULT: AtomicBool = AtomicBool::new(false);
@@ -273,8 +280,8 @@ impl Held {
         }
     }
 
-    /// Makes the command start with the signal mask and the ignored signals this process was
-    /// started with.
+    /// Makes the command start with the signal mask, the ignored signals and the closed streams
+    /// this process was started with.
     pub fn undo_in(&self, command: &mut Command) {
         let (mask, pipe, child) =
             (self.before, PIPE_WAS_IGNORED.load(Ordering::Relaxed), self.child_was_ignored);
@@ -287,6 +294,11 @@ impl Held {
                 libc::signal(libc::SIGCHLD, if child { libc::SIG_IGN } else { libc::SIG_DFL });
                 if size {
                     libc::signal(libc::SIGXFSZ, libc::SIG_DFL);
+                }
+                for (stream, closed) in (0..).zip(&WAS_CLOSED) {
+                    if closed.load(Ordering::Relaxed) {
+                        libc::close(stream);
+                    }
                 }
                 libc::sigprocmask(libc::SIG_SETMASK, &mask, std::ptr::null_mut());
                 Ok(())

@@ -95,6 +95,24 @@ fn an_application_runs_where_there_is_room_for_a_part_of_the_trace() {
     }
 }
 
+/// The application's standard streams are those of whoever starts it, closed ones too.
+#[test]
+fn streams_that_are_closed_are_closed_for_the_application() {
+    let stage = Stage::new(Runtime::FakeLoader);
+    let command = artifacts().clscope();
+    let own = "for s in 0 1 2; do [ -e /proc/$$/fd/$s ] && all=$all$s; done; echo open $all >told";
+    for (closed, open) in
+        [("", "012"), ("<&-", "12"), (">&-", "02"), ("2>&-", "01"), ("<&- >&- 2>&-", "")]
+    {
+        for record in [String::new(), format!("'{}' record -q -f -o t --", command.display())] {
+            let script = format!("exec {record} sh -c '{own}' {closed}");
+            stage.program(Mode::Bare, "bare", "sh").args(["-c", &script]).run().success();
+            let told = std::fs::read_to_string(stage.join("told")).unwrap();
+            assert_eq!(told.trim_end().trim_start_matches("open"), format!(" {open}").trim_end());
+        }
+    }
+}
+
 /// Traces that are not kept lie in a folder for temporary files.
 #[test]
 fn an_application_runs_where_there_is_no_folder_for_temporary_files() {
