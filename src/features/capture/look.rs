@@ -111,7 +111,7 @@ fn looked_after(
                 Far::Refused(match (copied, free) {
                     (Err(why), _) => why,
                     (Ok(_), _) if !holds => LACKED.to_owned(),
-                    (Ok(_), None) => super::UNANSWERED.to_owned(),
+                    (Ok(_), None) => super::why_not_now().to_owned(),
                     (Ok(_), Some(_)) => super::SANDBOXED.to_owned(),
                 })
             }

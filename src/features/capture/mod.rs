@@ -33,6 +33,7 @@ use crate::abi::entry::H;
 use crate::facts::arguments;
 use crate::facts::{info as facts, kernels, objects};
 use crate::os::locks::fork_safe::ForkSafe;
+use crate::os::memory::readable::has_stack;
 use crate::os::shared::local::Local;
 use crate::recording::{self, guard};
 use crate::runtime::functions as api;
@@ -306,7 +307,7 @@ unsafe fn due(
             out.due = Some(Due::Refused(def, asked));
             return;
         }
-        None => return later(of, def, asked, (UNANSWERED.to_owned(), 0.0), out),
+        None => return later(of, def, asked, (why_not_now().to_owned(), 0.0), out),
     }
     // What a draw would take is found first: there may be no time for it.
     if let Asked::Draw(draw) = &asked {
@@ -369,13 +370,24 @@ const SANDBOXED: &str =
 const UNANSWERED: &str =
     "`clscope record` did not say in time whether the application is in a sandbox";
 
+const CRAMPED: &str = "the thread's stack has no room for capturing: give it 128 KiB or more";
+
+/// Bytes of the application's stack that captures may take, with what the runtime takes of them.
+const STACK: usize = 64 << 10;
+
+/// Why it is not known whether captures may ask something of the system.
+fn why_not_now() -> &'static str {
+    if has_stack(STACK) { UNANSWERED } else { CRAMPED }
+}
+
 /// Whether captures might ask something of the system when this thread was last told.
 static WAS_FREE: Local<bool> = Local::new();
 
-/// Whether captures may ask something of the system; `None` where that is not known in time. What
-/// this thread does in the same call of the application's goes by the answer.
+/// Whether captures may ask something of the system; `None` where that is not known in time, or this
+/// thread has no stack for it. What it does in the same call of the application's goes by the answer.
 fn is_free() -> Option<bool> {
     let free = recording::current().map_or(Some(true), |recording| recording.files.is_free());
+    let free = free.filter(|free| !*free || has_stack(STACK));
     WAS_FREE.with(|was| *was = free == Some(true));
     free
 }

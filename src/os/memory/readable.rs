@@ -1,11 +1,52 @@
 //! Owns whether memory of the application's may be read: it may have taken the right away (`mprotect`),
-//! to see what is touched, or a mapping may go on behind the end of its file. Raises no signal, and
+//! to see what is touched, or a mapping may go on behind the end of its file; and whether a stack of
+//! its has room. Raises no signal, and
 //! changes nothing. Refuses to say how long that holds.
 
 use crate::os::undisturbed::undisturbed;
 
 /// Smallest page of any machine.
 const PAGE: usize = 4096;
+
+/// Less than what lies between the first stack of a process and its other memory.
+const NEAR: u64 = 64 << 20;
+
+/// Whether so many bytes are left of the stack that this runs on: the process's first one, which
+/// grows, its thread's, or one that the application has made. Asks the system.
+pub fn has_stack(bytes: usize) -> bool {
+    let local = 0u8;
+    let here = std::hint::black_box(&raw const local).expose_provenance();
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: asks for an address that the system laid at the top of the first stack, and for a
+    // limit, which there is room for.
+    let top = unsafe {
+        libc::getrlimit(libc::RLIMIT_STACK, &mut limit);
+        libc::getauxval(libc::AT_RANDOM) as usize
+    };
+    let limit = limit.rlim_cur.min(NEAR) as usize;
+    if let Some(used) = top.checked_sub(here).filter(|used| *used < limit) {
+        return limit - used > bytes;
+    }
+    match undisturbed(thread_stack) {
+        Some((begin, size)) if here.wrapping_sub(begin) < size => here - begin > bytes,
+        _ => is_readable(here.saturating_sub(bytes), bytes),
+    }
+}
+
+/// Where the calling thread's stack begins, and its size.
+fn thread_stack() -> Option<(usize, usize)> {
+    let (mut begin, mut size) = (std::ptr::null_mut(), 0);
+    // SAFETY: zeros are room for attributes, which the first call fills and the last one ends.
+    unsafe {
+        let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
+        if libc::pthread_getattr_np(libc::pthread_self(), &mut attributes) != 0 {
+            return None;
+        }
+        let code = libc::pthread_attr_getstack(&attributes, &mut begin, &mut size);
+        libc::pthread_attr_destroy(&mut attributes);
+        (code == 0).then(|| (begin.expose_provenance(), size))
+    }
+}
 
 /// Whether so many bytes from an address on may be read now.
 pub fn is_readable(address: usize, bytes: usize) -> bool {
@@ -92,6 +133,20 @@ mod tests {
         fn drop(&mut self) {
             // SAFETY: its own mapping.
             unsafe { libc::munmap(std::ptr::with_exposed_provenance_mut(self.0), self.1) };
+        }
+    }
+
+    #[test]
+    fn what_is_left_of_a_stack_is_less_than_it_has() {
+        // The thread of a test has 2 MiB.
+        assert!(has_stack(64 << 10));
+        let asked = |size: usize| {
+            let thread = std::thread::Builder::new().stack_size(size);
+            let asked = move || [has_stack(size / 8), has_stack(size)];
+            thread.spawn(asked).unwrap().join().unwrap()
+        };
+        for size in [128 << 10, 1 << 20, 16 << 20] {
+            assert_eq!(asked(size), [true, false], "{size}");
         }
     }
 

@@ -130,6 +130,29 @@ fn launches_of_several_threads_are_captured_one_by_one() {
     }
 }
 
+/// A thread that lacks the stack which a capture takes launches as ever; another thread's launch is
+/// captured in place of its own.
+#[test]
+fn a_thread_without_the_stack_for_it_captures_nothing() {
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime.clone());
+        let line = "small_stack 3 12 launch";
+        let bare = stage.app(Mode::Bare, "bare", line).run().success();
+        for (name, value) in [("CLSCOPE_CAPTURE", "noop:1"), ("CLSCOPE_SAMPLE", "4")] {
+            stage.forget("t");
+            let with = stage.app(Mode::Record, "t", line).env(name, value).run();
+            assert_eq!(with.seen(), bare.seen(), "{runtime:?} {name}: {}", with.stderr);
+            let recorded = Recorded::read(&[&stage.trace("t")]);
+            assert_eq!(recorded.only().launches(Some("noop")), 80, "{runtime:?} {name}");
+            let told = &recorded.only().definitions.captures;
+            if name == "CLSCOPE_CAPTURE" {
+                assert!(told.iter().any(|c| c.refused.contains("stack")), "{runtime:?}: {told:?}");
+                assert!(told.iter().any(|c| c.refused.is_empty()), "{runtime:?}: {told:?}");
+            }
+        }
+    }
+}
+
 /// What cannot be captured is passed on as it was, with the reason.
 #[test]
 fn pipes_and_built_in_kernels_are_refused_with_the_reason() {
