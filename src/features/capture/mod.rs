@@ -384,7 +384,7 @@ fn why_not_now() -> &'static str {
 static WAS_FREE: Local<bool> = Local::new();
 
 /// Whether captures may ask something of the system; `None` where that is not known in time, or this
-/// thread has no stack for it. What it does in the same call of the application's goes by the answer.
+/// thread has no stack for it. What it does in the same call goes by the answer.
 fn is_free() -> Option<bool> {
     let free = recording::current().map_or(Some(true), |recording| recording.files.is_free());
     let free = free.filter(|free| !*free || has_stack(STACK));

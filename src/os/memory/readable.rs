@@ -1,7 +1,7 @@
-//! Owns whether memory of the application's may be read: it may have taken the right away (`mprotect`),
-//! to see what is touched, or a mapping may go on behind the end of its file; and whether a stack of
-//! its has room. Raises no signal, and
-//! changes nothing. Refuses to say how long that holds.
+//! Owns whether memory of the application's may be read: it may have taken the right away
+//! (`mprotect`), to see what is touched, or a mapping may go on behind the end of its file; and
+//! whether a stack has room. Raises no signal, and changes nothing. Refuses to say how long that
+//! holds.
 
 use crate::os::undisturbed::undisturbed;
 
