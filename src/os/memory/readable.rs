@@ -142,8 +142,8 @@ mod tests {
         assert!(has_stack(64 << 10));
         let asked = |size: usize| {
             let thread = std::thread::Builder::new().stack_size(size);
-            let asked = move || [has_stack(size / 8), has_stack(size)];
-            thread.spawn(asked).unwrap().join().unwrap()
+            let asked = || [has_stack(size / 8), has_stack(size)];
+            std::thread::scope(|all| thread.spawn_scoped(all, asked).unwrap().join().unwrap())
         };
         for size in [128 << 10, 1 << 20, 16 << 20] {
             assert_eq!(asked(size), [true, false], "{size}");
