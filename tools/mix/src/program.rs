@@ -292,20 +292,19 @@ impl Accesses {
 }
 
 impl Tally {
-    /// Adds what another counted.
+    /// Adds what another counted. What is not known of one of them is not known of both.
     pub fn add(&mut self, other: &Self) {
-        self.threads = self.threads.saturating_add(other.threads);
-        self.warps = match (self.warps, other.warps) {
-            (Some(a), Some(b)) => Some(a.saturating_add(b)),
-            (a, b) => a.or(b),
+        let sum = |a: Option<u64>, b: Option<u64>| match (self.threads, other.threads) {
+            (0, _) => b,
+            (_, 0) => a,
+            _ => a.zip(b).map(|(a, b)| a.saturating_add(b)),
         };
+        self.warps = sum(self.warps, other.warps);
+        self.transactions = sum(self.transactions, other.transactions);
+        self.threads = self.threads.saturating_add(other.threads);
         self.flop = self.flop.saturating_add(other.flop);
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.predicated = self.predicated.saturating_add(other.predicated);
-        self.transactions = match (self.transactions, other.transactions) {
-            (Some(a), Some(b)) => Some(a.saturating_add(b)),
-            (a, b) => a.or(b),
-        };
     }
 }
 

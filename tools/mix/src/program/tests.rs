@@ -75,6 +75,30 @@ fn what_code_does_by_its_statements_follows_its_loops() {
     assert_eq!(program.by_code("other", 64, None), None);
 }
 
+/// What is not known of one launch is not known of several, in any order; launches in which nothing of a
+/// class ran lack nothing.
+#[test]
+fn sums_are_known_where_each_part_is() {
+    let of = |threads, transactions| {
+        let tally = Tally { threads, warps: Some(1), transactions, ..Tally::default() };
+        let classes = BTreeMap::from([(Class::LoadGlobal, tally)]);
+        Mix { classes, ..Mix::default() }
+    };
+    let sum = |parts: &[Mix]| {
+        let mut out = Mix::default();
+        parts.iter().for_each(|part| out.add(part));
+        out
+    };
+    let (known, unknown, none) = (of(32, Some(4)), of(32, None), Mix::default());
+    for parts in [[&known, &unknown, &none], [&none, &unknown, &known], [&unknown, &none, &known]] {
+        let all = sum(&parts.map(Clone::clone));
+        assert_eq!(all.classes[&Class::LoadGlobal].threads, 64);
+        assert_eq!(all.sectors(), None);
+    }
+    let all = sum(&[known.clone(), none, known]);
+    assert_eq!(all.sectors().map(|of| (of.warps, of.transactions)), Some((2, 8)));
+}
+
 #[test]
 fn shards_are_added_and_counted() {
     let mut counted = Counted {

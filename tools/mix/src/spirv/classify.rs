@@ -14,6 +14,8 @@ pub(super) struct Facts<'a> {
     pub standard: &'a BTreeSet<u32>,
     /// Results of conversions that saturate.
     pub saturated: &'a BTreeSet<u32>,
+    /// Numbers by their ids.
+    pub constants: &'a BTreeMap<u32, u32>,
 }
 
 /// Storage classes of pointers.
@@ -76,6 +78,25 @@ impl Facts<'_> {
         }
     }
 
+    /// Bytes of what lies in memory.
+    ///
+    /// # Errors
+    /// Of structures and arrays, whose layout is not read.
+    fn moved(&self, word: Word<'_>, of: u32) -> Result<u32, String> {
+        match self.types.get(&of) {
+            Some(Type::Aggregate) => Err(format!("opcode {} on a structure", word.opcode)),
+            _ => Ok(self.bytes(of)),
+        }
+    }
+
+    /// What a pointer points to.
+    fn pointee(&self, pointer: u32) -> u32 {
+        match self.types.get(&self.type_of(pointer)) {
+            Some(Type::Pointer(_, to)) => *to,
+            _ => 0,
+        }
+    }
+
     fn type_of(&self, value: u32) -> u32 {
         self.values.get(&value).copied().unwrap_or(0)
     }
@@ -88,11 +109,53 @@ impl Facts<'_> {
     }
 }
 
-/// What is known of an instruction: nothing to count, or not even that.
-pub(super) fn instruction(
+/// What a word counts as, each with the pointer of its access: nothing, one instruction, or one for
+/// each thing that it does. An error names what is not known of it.
+pub(super) fn instructions(
     word: Word<'_>,
     facts: &Facts<'_>,
-) -> Result<Option<Instruction>, String> {
+) -> Result<Vec<(Instruction, Option<u32>)>, String> {
+    let access = |class, bytes, pointer| {
+        let more = Instruction { class, bytes, ..made((class, 0, bytes), word) };
+        (more, Some(word.operand(pointer)))
+    };
+    let stored = |pointer: usize| -> Result<_, String> {
+        let at = word.operand(pointer);
+        Ok(access(store_to(facts.storage(at)), facts.moved(word, facts.pointee(at))?, pointer))
+    };
+    if let op::COPY | op::COPY_SIZED = word.opcode {
+        let [to, from] = [0, 1].map(|n| facts.storage(word.operand(n)));
+        let bytes = match word.opcode {
+            op::COPY => facts.moved(word, facts.pointee(word.operand(0)))?,
+            _ => *facts
+                .constants
+                .get(&word.operand(2))
+                .ok_or("a copy whose size is computed".to_owned())?,
+        };
+        return Ok(vec![access(load_from(from), bytes, 1), access(store_to(to), bytes, 0)]);
+    }
+    let Some(first) = instruction(word, facts)? else { return Ok(Vec::new()) };
+    let mut out = Vec::new();
+    if word.opcode == op::EXT_INST && facts.standard.contains(&word.operand(2)) {
+        match word.operand(3) {
+            // What is loaded or stored in half precision is converted.
+            173..=181 => {
+                let class = Class::ConvertHalf;
+                out.push((Instruction { class, bytes: 0, ..first.clone() }, None));
+            }
+            // fract, frexp, lgamma_r, modf, sincos; remquo: their second result is stored.
+            30 | 31 | 36 | 45 | 58 => out.push(stored(5)?),
+            52 => out.push(stored(6)?),
+            _ => {}
+        }
+    }
+    let pointer = op::pointer(word.opcode).map(|n| word.operand(n));
+    out.push((first, pointer));
+    Ok(out)
+}
+
+/// What is known of an instruction: nothing to count, or not even that.
+fn instruction(word: Word<'_>, facts: &Facts<'_>) -> Result<Option<Instruction>, String> {
     let of = word.operand(0);
     let (kind, lanes) = facts.kind(of);
     let float = |what: Float, otherwise: Class| match kind {
@@ -122,13 +185,12 @@ pub(super) fn instruction(
             if facts.storage(word.operand(2)) == storage::INPUT {
                 return Ok(Some(made(plain(C::Move), word)));
             }
-            (load_from(facts.storage(word.operand(2))), 0, facts.bytes(of))
+            (load_from(facts.storage(word.operand(2))), 0, facts.moved(word, of)?)
         }
         op::STORE => {
-            let bytes = facts.bytes(facts.type_of(word.operand(1)));
+            let bytes = facts.moved(word, facts.type_of(word.operand(1)))?;
             (store_to(facts.storage(word.operand(0))), 0, bytes)
         }
-        63 | 64 => plain(C::StoreGeneric),
         60 | 65..=70 | 77..=84 | 86 | 100..=107 | 117 | 120..=124 => plain(C::Move),
         87..=98 => plain(C::LoadImage),
         99 => plain(C::StoreImage),
@@ -166,7 +228,9 @@ pub(super) fn instruction(
             atomic(facts.storage(word.operand(0)), stored)
         }
         249..=251 => plain(C::Branch),
-        259..=271 | 333..=366 => plain(C::Exchange),
+        // A group does it once, however many items it has.
+        259 => return Err("async_work_group_copy, whose bytes are in no figure".to_owned()),
+        260..=271 | 333..=366 => plain(C::Exchange),
         other => return Err(format!("opcode {other}")),
     };
     Ok(Some(made((class, flop, bytes), word)))
@@ -226,12 +290,6 @@ fn vector_access(number: u32, word: Word<'_>, facts: &Facts<'_>) -> Option<(Clas
         175..=178 | 180 | 181 => store(halves(data)),
         _ => return None,
     })
-}
-
-/// Whether an instruction converts what it loads or stores, which is in half precision.
-pub(super) fn converts(word: Word<'_>, facts: &Facts<'_>) -> bool {
-    let is_standard = word.opcode == op::EXT_INST && facts.standard.contains(&word.operand(2));
-    is_standard && matches!(word.operand(3), 173..=181)
 }
 
 /// Instructions of the OpenCL set by number.

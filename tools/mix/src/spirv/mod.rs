@@ -80,6 +80,8 @@ enum Type {
     Vector(u32, u32),
     Pointer(u32, u32),
     Function(Vec<u32>),
+    /// A structure or an array.
+    Aggregate,
 }
 
 /// A function's places, as indices of words.
@@ -181,6 +183,9 @@ impl Module {
                 op::TYPE_POINTER => {
                     types.insert(word.operand(0), Type::Pointer(word.operand(1), word.operand(2)));
                 }
+                op::TYPE_ARRAY | op::TYPE_STRUCT => {
+                    types.insert(word.operand(0), Type::Aggregate);
+                }
                 op::TYPE_FUNCTION => {
                     let of = word.operands.get(1..).unwrap_or_default().to_vec();
                     types.insert(word.operand(0), Type::Function(of));
@@ -248,6 +253,7 @@ impl Module {
         let values = self.values_and_types(&mut out.types)?;
         let mut reaches = self.reaches()?;
         let (mut standard, mut saturated) = (BTreeSet::new(), BTreeSet::new());
+        let mut constants: BTreeMap<u32, u32> = BTreeMap::new();
         let mut unknown = BTreeSet::new();
         // Of the function that is read: blocks by their labels, and where they lead.
         let mut labels: BTreeMap<u32, usize> = BTreeMap::new();
@@ -295,6 +301,7 @@ impl Module {
                 op::DECORATE if word.operand(1) == 11 => {
                     out.builtins.insert(word.operand(2), word.operand(0));
                 }
+                op::CONSTANT => drop(constants.insert(word.operand(1), word.operand(2))),
                 op::TYPE_FIRST..=op::TYPE_LAST => out.first_type = out.first_type.min(word.at),
                 op::FUNCTION => {
                     out.first_function = out.first_function.min(word.at);
@@ -407,35 +414,31 @@ impl Module {
                         values: &values,
                         standard: &standard,
                         saturated: &saturated,
+                        constants: &constants,
                     };
-                    match classify::instruction(word, &facts) {
-                        Ok(Some(mut instruction)) => {
-                            let pointer = op::pointer(word.opcode).map(|n| word.operand(n));
-                            let pointer = pointer.filter(|_| instruction.class.memory().is_some());
-                            instruction.reach =
-                                pointer.map(|p| reaches.reach(&out.types, p, instruction.bytes));
-                            instruction.argument = pointer.and_then(|p| reaches.argument(p));
-                            // One word for all items is no matter of an item.
-                            let is_one = instruction.reach == Some(u64::from(instruction.bytes));
-                            let space = instruction.class.memory();
-                            if space.is_some_and(|of| of != crate::Space::Private) && !is_one {
-                                let computed =
-                                    instruction.writes.iter().map(|id| (*id, Follows::Computed));
-                                loaded.extend(computed);
+                    match classify::instructions(word, &facts) {
+                        Ok(found) => {
+                            for (mut instruction, pointer) in found {
+                                let space = instruction.class.memory();
+                                let pointer = pointer.filter(|_| space.is_some());
+                                instruction.reach = pointer
+                                    .map(|p| reaches.reach(&out.types, p, instruction.bytes));
+                                instruction.argument = pointer.and_then(|p| reaches.argument(p));
+                                // One word for all items is no matter of an item.
+                                let is_one =
+                                    instruction.reach == Some(u64::from(instruction.bytes));
+                                if space.is_some_and(|of| of != crate::Space::Private) && !is_one {
+                                    let written = instruction.writes.iter();
+                                    loaded.extend(written.map(|id| (*id, Follows::Computed)));
+                                }
+                                for id in &mut instruction.reads {
+                                    *id = carried.get(id).copied().unwrap_or(*id);
+                                }
+                                let place = block.instructions.len();
+                                accesses.extend(pointer.map(|p| (number, place, p)));
+                                block.instructions.push(instruction);
                             }
-                            for id in &mut instruction.reads {
-                                *id = carried.get(id).copied().unwrap_or(*id);
-                            }
-                            if classify::converts(word, &facts) {
-                                let class = crate::Class::ConvertHalf;
-                                let other = Instruction { class, bytes: 0, ..instruction.clone() };
-                                block.instructions.push(other);
-                            }
-                            let place = block.instructions.len();
-                            accesses.extend(pointer.map(|p| (number, place, p)));
-                            block.instructions.push(instruction);
                         }
-                        Ok(None) => {}
                         Err(name) => {
                             block.instructions.push(Instruction::new(crate::Class::Unknown));
                             unknown.insert(name);

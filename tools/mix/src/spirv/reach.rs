@@ -26,10 +26,15 @@ fn bits_of(types: &BTreeMap<u32, Type>, of: u32) -> u32 {
 fn size_of(types: &BTreeMap<u32, Type>, of: u32) -> Option<u64> {
     Some(match types.get(&of)? {
         Type::Integer(bits) | Type::Float(bits) => u64::from(bits.div_ceil(8)),
-        // Three components take the room of four.
-        Type::Vector(of, lanes) => size_of(types, *of)? * u64::from(lanes.next_power_of_two()),
+        // Three components take the room of four; they are no vectors themselves.
+        Type::Vector(of, lanes) => match types.get(of)? {
+            Type::Integer(bits) | Type::Float(bits) => {
+                u64::from(bits.div_ceil(8)) * u64::from(*lanes).next_power_of_two()
+            }
+            _ => return None,
+        },
         Type::Pointer(..) => 8,
-        Type::Function(_) => return None,
+        Type::Function(_) | Type::Aggregate => return None,
     })
 }
 

@@ -78,6 +78,31 @@ fn what_depends_on_memory_is_known() {
     }
 }
 
+/// Of `copies.cl`, whose comments say what an item moves: what is copied as a whole and what comes as a
+/// second result counts as loaded and stored, and what is not known of an instruction is said.
+#[test]
+fn structures_and_second_results_move_their_bytes() {
+    let program = read(include_bytes!("../../tests/data/copies.spv")).unwrap();
+    assert_eq!(program.unknown, ["async_work_group_copy, whose bytes are in no figure"]);
+    let moved = |name: &str| {
+        let own = program.functions.iter().filter(|f| f.name == name && !f.kernel);
+        let blocks = own.flat_map(|f| &program.blocks[f.blocks.clone()]);
+        let all: Vec<_> = blocks.flat_map(|block| &block.instructions).collect();
+        [(Space::Global, false), (Space::Global, true), (Space::Local, false)].map(|of| {
+            let of =
+                all.iter().filter(|i| (i.class.memory(), i.class.stores()) == (Some(of.0), of.1));
+            of.map(|i| i.bytes).sum::<u32>()
+        })
+    };
+    assert_eq!(moved("copy"), [32, 32, 0]);
+    assert_eq!(moved("parts"), [4, 8, 0]);
+    assert_eq!(moved("at_once"), [0, 4, 4]);
+    let copy = program.functions.iter().find(|f| f.name == "copy").unwrap();
+    let all = program.blocks[copy.blocks.clone()].iter().flat_map(|block| &block.instructions);
+    let arguments = all.filter_map(|i| Some((i.argument?, i.class)));
+    assert_eq!(arguments.collect::<Vec<_>>(), [(0, Class::LoadGlobal), (1, Class::StoreGlobal)]);
+}
+
 /// Of `gathers.cl`: a loop that goes on from a loaded number has its words side by side, both halves of a
 /// pair are one access, and what all items add to their addresses scatters nothing.
 #[test]
@@ -235,6 +260,16 @@ proptest! {
         // Short instructions, so that some of them are well-formed.
         bytes.extend(words.iter().flat_map(|w| (w & 0x0003_01ff).to_le_bytes()));
         let _ = counted(&bytes);
+    }
+}
+
+/// Numbers of components, bits and words as large as a word holds.
+#[test]
+fn no_large_number_panics() {
+    for at in (3..LOOP.len()).step_by(4) {
+        let mut damaged = LOOP.to_vec();
+        damaged[at] |= 0x80;
+        let _ = counted(&damaged);
     }
 }
 
