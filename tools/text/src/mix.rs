@@ -124,12 +124,17 @@ fn executed(out: &mut Page, row: &KernelMix, width: usize) {
     ];
     for (of, name, what) in memories {
         if let Some(of) = of {
+            let (taken, least) = (of.a_warp(), of.least_a_warp());
+            let beside = match taken < least {
+                true => {
+                    format!(", where lanes share words; words of their own would take {least:.2}")
+                }
+                false => format!("; words side by side would take {least:.2}"),
+            };
             put!(
                 out,
-                "  {name:<12} {} {what}, {:.2} for each of a warp; side by side {:.2}",
-                one(of.transactions),
-                of.a_warp(),
-                of.least_a_warp()
+                "  {name:<12} {} {what}, {taken:.2} for each access of a warp{beside}",
+                one(of.transactions)
             );
         }
     }
@@ -222,9 +227,17 @@ mod tests {
         row.mix.classes.insert(Class::StoreLocal, Tally { transactions: Some(6), ..load });
         let shown = text(&[&row], 100);
         let lines = [
-            "  accesses     32 pieces of 32 bytes, 16.00 for each of a warp; side by side 4.00",
-            "  banks        3 passes, 1.50 for each of a warp; side by side 1.00",
+            "  accesses     32 pieces of 32 bytes, 16.00 for each access of a warp; words side by side \
+             would take 4.00\n",
+            "  banks        3 passes, 1.50 for each access of a warp; words side by side would take 1.00\n",
         ];
         assert!(lines.iter().all(|line| shown.contains(line)), "{shown}");
+        // Lanes that read one word take less than words of their own.
+        let wide = Tally { bytes: 3072, transactions: Some(4), ..load };
+        row.mix.classes.insert(Class::StoreLocal, wide);
+        let shown = text(&[&row], 100);
+        let line = "2 passes, 1.00 for each access of a warp, where lanes share words; words of their \
+                    own would take 6.00\n";
+        assert!(shown.contains(line), "{shown}");
     }
 }

@@ -75,8 +75,8 @@ fn what_code_does_by_its_statements_follows_its_loops() {
     assert_eq!(program.by_code("other", 64, None), None);
 }
 
-/// What is not known of one launch is not known of several, in any order; launches in which nothing of a
-/// class ran lack nothing.
+/// What is not known of one launch is not known of several, in any order; launches in which nothing
+/// of a class ran lack nothing.
 #[test]
 fn sums_are_known_where_each_part_is() {
     let of = |threads, transactions| {

@@ -78,8 +78,8 @@ fn what_depends_on_memory_is_known() {
     }
 }
 
-/// Of `copies.cl`, whose comments say what an item moves: what is copied as a whole and what comes as a
-/// second result counts as loaded and stored, and what is not known of an instruction is said.
+/// Of `copies.cl`, whose comments say what an item moves: what is copied as a whole and what comes
+/// as a second result counts as loaded and stored, and what is not known of an instruction is said.
 #[test]
 fn structures_and_second_results_move_their_bytes() {
     let program = read(include_bytes!("../../tests/data/copies.spv")).unwrap();
