@@ -113,7 +113,7 @@ fn captured_launches_have_the_joules_that_they_draw() {
     for runtime in Runtime::real() {
         let (stage, tree) = record_below_tree(runtime, "accumulate", &["40", "assign"]);
         let said = follow(&stage, &tree, &["--for", "30s"]);
-        assert!(said.contains("measured 3 captured launches: joules of "), "{said}");
+        assert!(said.contains("measured 3 captured launches, "), "{said}");
         let rows = measured(&stage);
         assert_eq!(rows.len(), 3, "{rows:#?}");
         let joules = |name: &str| {

@@ -311,9 +311,13 @@ impl Replayed {
         if transfers > 0 {
             line += &format!(" and {}", count(transfers as u64, "transfer", "transfers"));
         }
-        line += &format!(": joules of {metered}");
+        let some = |n: usize| if n == 0 { "none".to_owned() } else { n.to_string() };
+        let is_asked = |row: &Measured| row.energy_missing.as_deref() != Some(job::NOT_ASKED);
+        if good().next().is_none() || good().any(is_asked) {
+            line += &format!(", {} with joules", some(metered));
+        }
         if counted > 0 || self.rows.iter().any(|row| row.mix_missing.is_some()) {
-            line += &format!(", instructions of {counted}");
+            line += &format!(", {} with counts of instructions", some(counted));
         }
         if self.interrupted {
             line += "; interrupted";
