@@ -31,7 +31,7 @@ pub struct Counter {
     pub name: String,
     /// The unit: the name of the figure on the track.
     pub unit: Cow<'static, str>,
-    /// From when on which value holds.
+    /// From when on which value holds; none that is known where it is not finite.
     pub points: Vec<(HostNs, f64)>,
     /// Host of the sensor, as an index into the timeline's.
     pub host: usize,
@@ -107,6 +107,25 @@ pub struct Power {
     pub told: Value,
 }
 
+/// Mean power from each of a counter's readings on, to the last one.
+fn watts(part: &[(clscope_analysis::energy::HostNs, f64)], out: &mut Vec<(HostNs, f64)>) {
+    let Some(mut from) = part.first() else { return };
+    let mut last = None;
+    for point in part {
+        let length = point.0.0.saturating_sub(from.0.0);
+        // A counter read faster than it steps: wait for a change.
+        if length >= STRETCH_NS && (point.1 != from.1 || length >= 50 * STRETCH_NS) {
+            if point.1 >= from.1 {
+                let watts = (point.1 - from.1) / (length as f64 * 1e-9);
+                out.push((HostNs(from.0.0), watts));
+                last = Some(watts);
+            }
+            from = point;
+        }
+    }
+    out.extend(last.map(|watts| (HostNs(from.0.0), watts)));
+}
+
 fn counter(sensor: &Sensor) -> Option<Counter> {
     // A counter that stands still shows nothing: no line at 0 W.
     let still = |points: &[(clscope_analysis::energy::HostNs, f64)]| {
@@ -141,31 +160,24 @@ fn counter(sensor: &Sensor) -> Option<Counter> {
         points.extend(sensor.windows.last().map(|w| (at(&w.end), w.mean)));
         return Some(of(format!("{} {} ({unit})", series.source, series.name), unit, points));
     }
-    let (unit, points) = match series.quantity {
-        Quantity::Energy => {
-            let mut points: Vec<(HostNs, f64)> = Vec::new();
-            let mut from = *sensor.points.first()?;
-            for point in &sensor.points {
-                let length = point.0.0.saturating_sub(from.0.0);
-                // A counter read faster than it steps: wait for a change.
-                if length >= STRETCH_NS && (point.1 != from.1 || length >= 50 * STRETCH_NS) {
-                    if point.1 >= from.1 {
-                        points.push((at(&from.0), (point.1 - from.1) / (length as f64 * 1e-9)));
-                    }
-                    from = *point;
-                }
-            }
-            // The last value holds to the last reading only.
-            points.push((at(&from.0), points.last()?.1));
-            ("W", points)
-        }
-        Quantity::Power => ("W", sensor.points.iter().map(|p| (at(&p.0), p.1)).collect()),
-        Quantity::Clock => ("MHz", sensor.points.iter().map(|p| (at(&p.0), p.1)).collect()),
-        Quantity::Temperature => ("C", sensor.points.iter().map(|p| (at(&p.0), p.1)).collect()),
-        Quantity::Percent => ("%", sensor.points.iter().map(|p| (at(&p.0), p.1)).collect()),
-        Quantity::Bandwidth => ("MiB/s", sensor.points.iter().map(|p| (at(&p.0), p.1)).collect()),
+    let unit = match series.quantity {
+        Quantity::Energy | Quantity::Power => "W",
+        Quantity::Clock => "MHz",
+        Quantity::Temperature => "C",
+        Quantity::Percent => "%",
+        Quantity::Bandwidth => "MiB/s",
         _ => return None,
     };
+    let mut points: Vec<(HostNs, f64)> = Vec::new();
+    for part in sensor.parts() {
+        // What was measured before ends there.
+        let end = points.last().map(|last| (HostNs(last.0.0.saturating_add(1)), f64::NAN));
+        points.extend(end);
+        match series.quantity {
+            Quantity::Energy => watts(part, &mut points),
+            _ => points.extend(part.iter().map(|p| (at(&p.0), p.1))),
+        }
+    }
     Some(of(format!("{} {}{plane} ({unit})", series.source, series.name), unit, points))
 }
 
@@ -465,6 +477,21 @@ mod tests {
         let mut still = sensor.clone();
         still.points.iter_mut().for_each(|point| point.1 = 5.0);
         assert!(counter(&still).is_none());
+        // Where it begins anew, for ten seconds nobody knows of: at each place, with as much counted.
+        for place in [40, 50, 60] {
+            let mut sensor = sensor.clone();
+            for (ms, point) in (0i64..).zip(&mut sensor.points) {
+                let later = if ms >= place { 10_000 } else { 0 };
+                *point = (ns((ms + later) * 1_000_000), 7.0 + 0.02 * ms as f64);
+            }
+            sensor.starts = vec![sensor.points[place as usize].0];
+            let track = counter(&sensor).unwrap();
+            let (known, unknown): (Vec<_>, Vec<_>) =
+                track.points.iter().partition(|p| p.1.is_finite());
+            assert!(known.iter().all(|p| (p.1 - 20.0).abs() < 1e-6), "{:?}", track.points);
+            let ends: Vec<i64> = unknown.iter().map(|p| p.0.0 / 1_000_000).collect();
+            assert!(matches!(ends[..], [end] if end < place && end > place - 20), "{ends:?}");
+        }
         let track = counter(&sensor).unwrap();
         assert_eq!((track.name.as_str(), &*track.unit), ("powercap package-0 PKG (W)", "W"));
         assert!(

@@ -41,15 +41,16 @@ pub fn overview(
     if let Some(curve) = power.first() {
         let top = curve.points.iter().map(|p| p.1).fold(1e-9, f64::max);
         page.raw("<text x=\"4\" y=\"").put(y + 12).raw("\">").name(&curve.name);
-        page.raw(", up to ")
-            .put(format_args!("{top:.1}"))
-            .raw("</text><polyline class=\"power\" points=\"");
-        for (at, value) in &curve.points {
-            let x = *at as f64 / length.max(1) as f64 * 1200.0;
-            let down = (y + ROW) as f64 - value / top * (ROW - 18) as f64;
-            page.put(format_args!("{x:.1},{down:.1} "));
+        page.raw(", up to ").put(format_args!("{top:.1}")).raw("</text>");
+        for known in curve.points.split(|point| !point.1.is_finite()) {
+            page.raw("<polyline class=\"power\" points=\"");
+            for (at, value) in known {
+                let x = *at as f64 / length.max(1) as f64 * 1200.0;
+                let down = (y + ROW) as f64 - value / top * (ROW - 18) as f64;
+                page.put(format_args!("{x:.1},{down:.1} "));
+            }
+            page.raw("\"/>");
         }
-        page.raw("\"/>");
         y += ROW;
     }
     page.raw("<text x=\"4\" y=\"")

@@ -37,7 +37,7 @@ const SCRIPT: &str = include_str!("page.js");
 /// The style of all pages, light and dark.
 pub const STYLE: &str = include_str!("page.css");
 // SHA-256 of them, in base64, for the policy.
-const SCRIPT_HASH: &str = "VjlHjlNthpDALUC8/v5cv5M/Q+NUVON7ycEX2B+dAXk=";
+const SCRIPT_HASH: &str = "SUTGXl2QZiQglmyRYs/HoyGvliSNgchGZaGynGhNsJ8=";
 /// SHA-256 of [`STYLE`], in base64, for a page's policy.
 pub const STYLE_HASH: &str = "ou0OtFtNMMWiw/v8E85aWhKYvW6xId8Dnnr4GU3saN4=";
 
@@ -433,14 +433,18 @@ fn curves(power: Power, origin: i64, length: u64) -> (Vec<Curve>, usize) {
             .points
             .iter()
             .map(|(at, value)| (at.0.saturating_sub(origin), *value))
-            .filter(|(at, value)| *at >= 0 && *at <= length as i64 && value.is_finite())
+            .filter(|(at, _)| *at >= 0 && *at <= length as i64)
             .collect();
         let step = inside.len().div_ceil(POINTS).max(1);
-        // Of each few the highest: a peak is what one looks for.
-        let points: Vec<(i64, f64)> = inside
-            .chunks(step)
-            .filter_map(|few| few.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)))
-            .collect();
+        let mut points: Vec<(i64, f64)> = Vec::new();
+        for known in inside.chunk_by(|_, next| next.1.is_finite()) {
+            // Of each few the highest: a peak is what one looks for.
+            let (end, known) = known.split_at(usize::from(!known[0].1.is_finite()));
+            points.extend(end);
+            let highest =
+                |few: &[(i64, f64)]| few.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
+            points.extend(known.chunks(step).filter_map(highest));
+        }
         (points.len() > 1).then(|| Curve { name: html::cut(&c.name), unit: c.unit, points })
     };
     let mut out: Vec<Curve> = power.counters.into_iter().filter_map(curve).collect();

@@ -257,6 +257,11 @@
           c.beginPath();
           let last;
           for (const [at, value] of points) {
+            if (value === null) { // From here on it is not known.
+              if (last !== undefined) c.lineTo(x(at), last);
+              last = undefined;
+              continue;
+            }
             const py = y + h - 3 - value / top * (h - 8 - LABEL);
             if (last === undefined) c.moveTo(x(at), py);
             else { c.lineTo(x(at), last); c.lineTo(x(at), py); }

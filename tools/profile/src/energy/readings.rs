@@ -58,18 +58,22 @@ impl Sensor {
         format!("{} {}", self.series.source, self.series.name)
     }
 
+    /// Readings of each recording, in order of time: nothing was measured between two of them.
+    pub fn parts(&self) -> impl Iterator<Item = &[(HostNs, f64)]> {
+        let mut from = 0;
+        let starts = self.starts.iter().copied().chain([HostNs(i64::MAX)]);
+        starts.filter_map(move |start| {
+            let to = self.points.partition_point(|p| p.0 < start);
+            let of = self.points.get(from..to).filter(|of| !of.is_empty());
+            from = to;
+            of
+        })
+    }
+
     /// From the first reading of each recording to its last, in order of time.
     fn stretches(&self) -> Vec<(HostNs, HostNs)> {
-        let (mut out, mut from) = (Vec::new(), 0);
-        for start in self.starts.iter().copied().chain([HostNs(i64::MAX)]) {
-            let to = self.points.partition_point(|p| p.0 < start);
-            let of = self.points.get(from..to).unwrap_or(&[]);
-            if let (Some(first), Some(last)) = (of.first(), of.last()) {
-                out.push((first.0, last.0));
-            }
-            from = to;
-        }
-        out
+        let ends = |of: &[(HostNs, f64)]| Some((of.first()?.0, of.last()?.0));
+        self.parts().filter_map(ends).collect()
     }
 }
 
