@@ -278,10 +278,12 @@ pub fn while_working(activity: &Activity, series: &Series, settle: Seconds) -> O
     }
     watts.sort_by(f64::total_cmp);
     let least = Watts(*watts.get(watts.len() / 20)?);
-    Some(Working { least, mean: Watts(weighted(&all)) })
+    // Less than nothing is drawn by no device: of the counters of a difference one was read late.
+    (least.0 > 0.0).then_some(Working { least, mean: Watts(weighted(&all)) })
 }
 
-/// The least that a device drew for a while: a fiftieth of the means over windows are below.
+/// The least that a device drew for a while: a fiftieth of the means over windows are below. `None`
+/// where readings say less than nothing.
 pub fn least_drawn(activity: &Activity, series: &Series) -> Option<Watts> {
     let rows = Rows::new(series, activity.origin);
     let all: Vec<&Row> = rows.rows.iter().collect();
@@ -291,7 +293,7 @@ pub fn least_drawn(activity: &Activity, series: &Series) -> Option<Watts> {
         watts.extend(windows(&part, rows.period));
     }
     watts.sort_by(f64::total_cmp);
-    watts.get(watts.len() / 50).copied().map(Watts)
+    watts.get(watts.len() / 50).copied().filter(|watts| *watts > 0.0).map(Watts)
 }
 
 /// Three standard deviations below the median of means over windows, of which less than half may be

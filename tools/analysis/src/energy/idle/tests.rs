@@ -104,6 +104,33 @@ fn uneven_readings_of_a_constant_power_are_that_power() {
     assert_eq!(idle.undercut(working), None, "{idle:?} {working:?}");
 }
 
+/// Of a difference of two counters of which one catches up late: no idle power is below nothing.
+#[test]
+fn less_than_nothing_is_no_power() {
+    let spans: Vec<Span> = (0..10)
+        .map(|i| Span {
+            class: ClassId(0),
+            device: DeviceIndex(0),
+            start: HostNs(i * 400_000_000 + 200_000_000),
+            end: HostNs(i * 400_000_000 + 300_000_000),
+            timing: Timing::Timed,
+        })
+        .collect();
+    let activity = Activity::new(&spans, 1);
+    let ms = |n: i64| HostNs(n * 1_000_000);
+    for late in [1, 40] {
+        let rows = (0..450).map(|n| {
+            let watts = if late > 1 && n % 10 == 9 { -400.0 } else { 20.0 };
+            (ms(10 * n), ms(10 * n + 10), watts)
+        });
+        let series = Series::WindowMean(rows.collect());
+        let working = while_working(&activity, &series, Seconds(0.01));
+        assert_eq!(working.is_some(), late == 1, "{working:?}");
+        let idle = idle_levels(&activity, &series, Seconds(0.01), &[]);
+        assert!(working.is_none_or(|working| idle.undercut(working).is_none()), "{idle:?}");
+    }
+}
+
 #[test]
 fn without_idle_time_the_floor_is_left_to_the_fit() {
     let activity = Activity::new(&[], 1);
