@@ -250,6 +250,15 @@ impl Command<'_> {
             _ => None,
         }
     }
+
+    /// Bytes that it moved: none where it failed, or never began.
+    pub fn moved_bytes(&self) -> u64 {
+        let Outcome::Untimed { reason: Untimed::Failed | Untimed::NeverStarted, .. } = self.outcome
+        else {
+            return self.enqueued.record.bytes;
+        };
+        0
+    }
 }
 
 /// How a command ended.

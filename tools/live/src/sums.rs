@@ -296,6 +296,12 @@ impl Sums {
                 self.finished(&pending, Some(span.1 - span.0), false);
             }
             Completion::Untimed(reason) => {
+                if let Untimed::Failed | Untimed::NeverStarted = reason {
+                    // It moved nothing.
+                    let sums = &mut self.classes[pending.class as usize].1;
+                    sums.bytes = sums.bytes.saturating_sub(pending.bytes);
+                    pending.bytes = 0;
+                }
                 self.without_time(&pending, reason == Untimed::NotSampled)
             }
             Completion::Stamps(_) | Completion::Read(_) => self.without_time(&pending, false),

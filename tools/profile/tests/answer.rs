@@ -315,8 +315,69 @@ fn a_device_is_not_idle_while_commands_run_that_have_no_time() {
     let of = report(&[p.build()]);
     let device = &of.devices[0];
     assert_eq!((device.busy_ns, device.idle_ns), (None, None));
-    assert_eq!(device.busy_absent.as_deref(), Some("10 of 20 commands have no device time"));
+    assert_eq!(device.busy_absent.as_deref(), Some("it is not known when 10 of 20 commands ran"));
     assert!(of.idle.is_empty() && of.queues.iter().all(|queue| queue.busy_ns.is_none()));
+}
+
+#[test]
+fn what_failed_moved_nothing() {
+    for reason in [Untimed::Failed, Untimed::NeverStarted] {
+        let mut p = process(7, 1);
+        let raw = p.host.raw;
+        for id in 1..=4u64 {
+            let at = id * 1_000_000;
+            let write = CommandSpec::transfer(id, 1, CommandKind::WriteBuffer, 1 << 20);
+            let thread = p.thread(0);
+            thread.enqueue(at, at + 1_000, &write);
+            let stamps = [at, at + 500, at + 2_000, at + 200_000].map(|ns| raw + ns);
+            match id % 2 {
+                0 => thread.timing(at + 300_000, id, stamps),
+                _ => thread.untimed(at + 300_000, id, reason),
+            };
+        }
+        p.exit(21_000_000, 0);
+        let of = report(&[p.build()]);
+        assert_eq!((of.transfers[0].count, of.transfers[0].bytes), (4, 2 << 20), "{reason:?}");
+    }
+}
+
+/// Whatever clock stamps commands of an in-order queue: what is said of busy time is right, or it is
+/// not known. A clock of large steps, one that runs too fast.
+#[test]
+fn busy_time_is_that_of_the_stamps_or_not_known() {
+    let clocks: [(&str, fn(u64) -> u64); 6] = [
+        ("as the host's", |ns| ns),
+        ("drifts", |ns| ns + ns / 2_000),
+        ("set forward", |ns| if ns > 30_000_000 { ns + (1 << 40) } else { ns }),
+        ("steps of 1 us", |ns| ns / 1_000 * 1_000),
+        ("steps of 0.5 ms", |ns| ns / 500_000 * 500_000),
+        ("2 % too fast", |ns| ns + ns / 50),
+    ];
+    for (name, clock) in clocks {
+        let mut p = process(7, 1);
+        let raw = p.host.raw;
+        let mut at = 1_000_000;
+        for id in 1..=60u64 {
+            // Between 1 and 1.6 ms each, 20 us apart, each waited for.
+            let length = 1_000_000 + id * 7_919 % 60 * 10_000;
+            let stamps = [at + 500, at + 800, at + 5_000, at + 5_000 + length];
+            let thread = p.thread(0);
+            thread.enqueue(at, at + 1_000, &CommandSpec::kernel(id, 1, 1));
+            thread.timing(at + 10_000 + length, id, stamps.map(|ns| clock(raw + ns)));
+            at += length + 25_000;
+        }
+        p.exit(at, 0);
+        let of = report(&[p.build()]);
+        let device = of.devices.first();
+        let known = device.and_then(|device| Some((device.busy_ns?, device.idle_ns?)));
+        if let Some((busy, idle)) = known {
+            let share = busy as f64 / (busy + idle) as f64;
+            assert!(share > 0.96, "{name}: {share}");
+            assert!(name != "steps of 0.5 ms", "commands overlap that cannot");
+        }
+        let is_good = ["as the host's", "drifts", "set forward", "steps of 1 us"].contains(&name);
+        assert!(!is_good || known.is_some(), "{name}: {:#?}", of.devices);
+    }
 }
 
 #[test]

@@ -109,8 +109,8 @@ impl Buffers {
             Outcome::Untimed { .. } | Outcome::Unfinished(_) => None,
         };
         match way {
-            Some(Direction::HostToDevice) => kind.to_device.add(record.bytes, ns),
-            _ => kind.from_device.add(record.bytes, ns),
+            Some(Direction::HostToDevice) => kind.to_device.add(command.moved_bytes(), ns),
+            _ => kind.from_device.add(command.moved_bytes(), ns),
         }
     }
 }

@@ -562,7 +562,7 @@ impl Stats {
         };
         let sampling = pass.sampling[process.0 as usize];
         let probability = record.probability();
-        sums.add(record.bytes, duration, left_out, sampling, probability);
+        sums.add(command.moved_bytes(), duration, left_out, sampling, probability);
         command.at_most_ns.into_iter().for_each(|ns| sums.at_most.add(ns));
         if sampling && !left_out && duration.is_some() && probability.is_none() {
             self.missing[process.0 as usize].bad_probabilities += 1;
@@ -599,7 +599,7 @@ impl Stats {
                 let from = sums.last_end.map_or(lead.enqueue, |end| end.max(lead.enqueue));
                 sums.held_by_queues_ns += until.min(span.begin).since(from);
             }
-            sums.last_end = sums.last_end.max(Some(span.end));
+            sums.place([start, end], span);
             sums.busy.add(span, lead);
             let device = self.devices.entry((process, clock_device)).or_insert_with(new_device);
             device.busy.add(span, lead);

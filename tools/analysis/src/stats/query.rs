@@ -3,7 +3,8 @@
 
 use super::waits::Population;
 use super::{
-    Bias, BusyUnknown, CallSums, CommandSums, NamedWait, SPAN_BIAS, Stats, WaitedFor, WallParts,
+    Bias, BusyUnknown, CallSums, CommandSums, NamedWait, QueueSums, SPAN_BIAS, Stats, WaitedFor,
+    WallParts,
 };
 use crate::Trace;
 use crate::align::Alignment;
@@ -268,8 +269,9 @@ impl Stats {
         out
     }
 
-    /// How many commands of a process ran without a device time, and how many it has, where those
-    /// are so many that it is not known when its devices were busy. Chance left none of them out.
+    /// How many commands of a process ran at a time that is not known, and how many it has, where
+    /// those are so many that it is not known when its devices were busy: they have no device time,
+    /// or cannot have run where they are placed. Chance left none of them out.
     pub fn without_time(&self, process: ProcessIndex) -> Option<(u64, u64)> {
         let missing = self.missing.get(process.0 as usize)?;
         let ran = |why: &Untimed| {
@@ -277,8 +279,10 @@ impl Stats {
         };
         let untimed = missing.untimed.iter().filter(|(why, _)| ran(why)).map(|(_, n)| n);
         let without = untimed.chain(missing.unfinished.values()).sum::<u64>();
-        let queues = self.queues.range((process, 0)..=(process, u32::MAX));
-        let all = queues.map(|(_, queue)| queue.count).sum();
+        let queues = self.queues.range((process, 0)..=(process, u32::MAX)).map(|(_, queue)| queue);
+        let sum =
+            |all: (u64, u64), queue: &QueueSums| (all.0 + queue.displaced, all.1 + queue.count);
+        let (without, all) = queues.fold((without, 0), sum);
         (20 * without > all).then_some((without, all))
     }
 

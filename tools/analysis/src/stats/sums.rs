@@ -4,7 +4,7 @@ use super::busy::Busy;
 use super::sketch::Distribution;
 use super::waits::Ran;
 use crate::interval::Interval;
-use crate::time::{HostNs, ProcessIndex};
+use crate::time::{HostNs, ProcessIndex, Span};
 use clscope_trace::record::{Command, CommandKind};
 use std::collections::BTreeMap;
 
@@ -37,8 +37,32 @@ pub struct QueueSums {
     pub left_out: u64,
     /// When its newest command ended.
     pub(super) last_end: Option<HostNs>,
+    /// The same by its stamp.
+    pub(super) last_stamp: Option<u64>,
+    /// Commands that cannot have run where they are placed.
+    pub(super) displaced: u64,
     /// Nanoseconds in which it had nothing to run but a command that waited for another queue.
     pub held_by_queues_ns: u64,
+}
+
+/// By how much of its length, and by how many nanoseconds, a command may lie in the one before it
+/// where its stamps say otherwise: clocks differ by less, and are read within a microsecond.
+const DISPLACED: (f64, f64) = (0.02, 1_000.0);
+
+impl QueueSums {
+    /// A command by START and END, and by its place. As much of it lies in the one before by the one
+    /// as by the other, or the clock was not followed. Where it was set back stamps say more, and
+    /// places are right.
+    pub(super) fn place(&mut self, [start, end]: [u64; 2], span: Span) {
+        let length = end - start;
+        let inside = |before: u64| before.min(length);
+        let by_stamps = inside(self.last_stamp.map_or(0, |last| last.saturating_sub(start)));
+        let by_place = inside(self.last_end.map_or(0, |last| last.since(span.begin)));
+        let most = by_stamps as f64 + DISPLACED.0 * length as f64 + DISPLACED.1;
+        self.displaced += u64::from(by_place as f64 > most);
+        self.last_stamp = self.last_stamp.max(Some(end));
+        self.last_end = self.last_end.max(Some(span.end));
+    }
 }
 
 /// A device of a process.

@@ -149,6 +149,10 @@ pub struct EnergyRow {
     /// The part of the run that all of this is of; null: all of it. Then kernels and copies, whose
     /// times are of the run, have no joules beside them.
     pub window: Option<Window>,
+    /// The time that all of this is of, where readings leave out a part of the run or window; null
+    /// where they do not.
+    #[schemars(default)]
+    pub measured_ns: Option<f64>,
     /// What the application took: the sum of `parts`.
     pub joules: Interval,
     pub watts: Option<Interval>,

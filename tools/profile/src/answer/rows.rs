@@ -43,7 +43,12 @@ pub fn rows(report: &Report, trace: &Trace<'_>, stats: &Stats) -> Answer {
         kernels: kernels.collect(),
         copies: copies(report, stats, &share),
         host: host(report, wall),
-        energy: report.energy.iter().flat_map(|e| &e.devices).filter_map(energy).collect(),
+        energy: report
+            .energy
+            .iter()
+            .flat_map(|e| &e.devices)
+            .filter_map(|of| energy(of, report.own_ns()))
+            .collect(),
         gaps: gaps(report, trace, stats),
         ..Answer::default()
     }
@@ -293,11 +298,18 @@ fn host(report: &Report, wall: f64) -> Vec<HostRow> {
     rows
 }
 
-fn energy(of: &DeviceEnergy) -> Option<EnergyRow> {
+/// Part of the run that readings cover where they leave out no more than its ends.
+const COVERED: f64 = 0.95;
+
+fn energy(of: &DeviceEnergy, run_ns: Option<u64>) -> Option<EnergyRow> {
     let joules = of.own_joules().filter(|joules| joules.value > 0.0)?;
+    let all = of.window.map(|w| (w.to_seconds - w.from_seconds) * 1e9);
+    let all = all.or(run_ns.map(|ns| ns as f64));
+    let measured = of.seconds * 1e9;
     Some(EnergyRow {
         device: of.device.clone(),
         window: of.window,
+        measured_ns: all.filter(|all| measured < COVERED * all).map(|_| measured),
         joules,
         watts: of.own_watts(),
         idle_watts: of.floors.iter().find(|floor| floor.state == 0).and_then(|floor| floor.watts),
@@ -348,7 +360,11 @@ fn energy_parts(of: &DeviceEnergy, all: f64) -> Vec<EnergyPart> {
     let idle =
         idle.map(|joules| EnergyPart { kind: "idle", names: Vec::new(), joules, share: joules });
     out.splice(0..0, idle);
-    out.iter_mut().for_each(|part| part.share = part.joules.times(1.0 / all));
+    for part in &mut out {
+        // Nothing is more than all, whatever its own interval holds.
+        let share = part.joules.times(1.0 / all);
+        part.share = share.map(|x| if x.is_finite() { x.min(1.0) } else { x });
+    }
     out
 }
 
@@ -450,10 +466,16 @@ mod tests {
                 ..DeviceEnergy::default()
             };
             prop_assume!(device.own_joules().unwrap().value > 0.1);
-            let row = energy(&device).unwrap();
+            let row = energy(&device, Some(10_000_000_000)).unwrap();
+            prop_assert_eq!(row.measured_ns, None);
+            let part_of = energy(&device, Some(20_000_000_000)).unwrap();
+            prop_assert_eq!(part_of.measured_ns, Some(10e9), "readings cover half of the run");
+            prop_assert!(row.parts.iter().all(|part| part.share.high <= 1.0), "{row:?}");
+            let is_whole = row.parts.iter().all(|part| part.share.value < 1.0);
             let sum = |of: fn(&EnergyPart) -> f64| row.parts.iter().map(of).sum::<f64>();
             prop_assert!((sum(|part| part.joules.value) - row.joules.value).abs() < 1e-9, "{row:?}");
-            prop_assert!((sum(|part| part.share.value) - 1.0).abs() < 1e-9, "{row:?}");
+            let shares = sum(|part| part.share.value);
+            prop_assert!(!is_whole || (shares - 1.0).abs() < 1e-9, "{row:?}");
             prop_assert_eq!(row.parts.iter().any(|part| part.kind == "idle"), at_rest.is_some());
         }
     }

@@ -93,7 +93,7 @@ impl Words<'_> {
                 plain("not known, because commands were left out", self.why_left_out())
             }
             What::Unknown => plain(
-                "the host waits for commands that have no device time",
+                "the host waits for commands that ran at times that are not known",
                 Some("record --device-timing event times all".to_owned()),
             ),
         }

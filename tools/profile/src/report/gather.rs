@@ -118,7 +118,7 @@ fn why_missing(trace: &Trace<'_>, stats: &Stats, process: ProcessIndex) -> Optio
     left_out.filter(|of| of.commands).map(|of| of.why).or_else(|| {
         let (without, all) = stats.without_time(process)?;
         let some = without < all;
-        some.then(|| format!("{without} of {all} commands have no device time"))
+        some.then(|| format!("it is not known when {without} of {all} commands ran"))
     })
 }
 
@@ -278,7 +278,10 @@ impl<'t, 'a> Sums<'t, 'a> {
     }
 
     fn other_commands(&self) -> Vec<Commands> {
-        let on_processor = !self.preempted.is_empty();
+        let on_processor = self.stats.devices.keys().any(|(process, id)| {
+            let devices = &self.trace.process(*process).definitions.devices;
+            devices.get(id).is_some_and(|device| device.is_cpu())
+        });
         let kinds = self.stats.other_commands();
         let others = totals(kinds.values()).1;
         let rows = kinds.iter().zip(others).map(|((kind, t), rest)| {

@@ -166,7 +166,7 @@ fn of_wall(share: f64) -> String {
 /// A part in whole percent: a small one is not none.
 fn part(share: f64) -> String {
     match 100.0 * share {
-        percent if (0.0..0.5).contains(&percent) => "below 1 %".to_owned(),
+        percent if percent.abs() < 0.5 => "below 1 %".to_owned(),
         percent => format!("{percent:.0} %"),
     }
 }
@@ -496,7 +496,10 @@ const NAMED_IN_SUM: usize = 3;
 
 fn energy(row: &EnergyRow, several: bool, width: usize) -> Vec<String> {
     let device = if several { format!("{}: ", row.device) } else { String::new() };
-    let window = row.window.map_or_else(String::new, |of| format!(" in {}", of.in_words()));
+    let mut window = row.window.map_or_else(String::new, |of| format!(" in {}", of.in_words()));
+    if let Some(ns) = row.measured_ns {
+        window += &format!(" in the {} that its readings cover", time(ns));
+    }
     let all = figure(Some(&row.joules), joules);
     let watts = |watts: &Interval| figure(Some(watts), |watts| format!("{watts:.0} W"));
     let mean = row.watts.as_ref().map_or_else(String::new, |mean| format!(", {}", watts(mean)));

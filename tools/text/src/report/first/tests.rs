@@ -173,11 +173,15 @@ fn parts_of_joules_are_never_none_and_bounds_hold() {
             let row = EnergyRow {
                 device: "gpu".to_owned(),
                 window: None,
+                measured_ns: None,
                 joules: Interval::exact(100.0),
                 watts: Some(Interval::exact(50.0)),
                 idle_watts: None,
                 parts: vec![part],
             };
+            let part = EnergyRow { measured_ns: Some(2e9), ..row.clone() };
+            let said = energy(&part, false, 200).join(" ");
+            assert!(said.contains("100 J in the 2.00 s that its readings cover, 50 W"), "{said}");
             let line = energy(&row, false, 200).join(" ");
             assert!(!line.contains(" 0 %"), "{share}: {line}");
             let copies = line.split("copies with idle ").nth(1).unwrap();
