@@ -386,7 +386,10 @@ fn add(row: &mut KernelMix, from: &defs::Mix) {
     row.mix.add(&mix);
     row.counted += 1;
     row.entered = row.entered.saturating_add(from.entered);
-    row.unknown.extend(from.unknown.iter().cloned());
+    // They are of the whole program: of kernels that ran none nothing is unknown.
+    if mix.classes.contains_key(&Class::Unknown) {
+        row.unknown.extend(from.unknown.iter().cloned());
+    }
     row.arguments = from
         .arguments
         .iter()
@@ -591,6 +594,19 @@ mod tests {
         assert_eq!(row.refused.iter().collect::<Vec<_>>(), ["no"]);
         // Block 7 was never entered.
         assert_eq!(row.loops, [Loop { block: 2, threads: 704, warps: Some(22) }]);
+        // Another kernel of the program ran what is not known.
+        let unknown = BTreeSet::from(["opcode 9".to_owned()]);
+        let of = |class: &str| defs::Mix {
+            classes: vec![defs::ClassCount { class: class.to_owned(), ..Default::default() }],
+            unknown: unknown.iter().cloned().collect(),
+            ..defs::Mix::default()
+        };
+        let found = ["branch", "unknown"].map(|class| {
+            let mut row = KernelMix::default();
+            add(&mut row, &of(class));
+            row.unknown
+        });
+        assert_eq!(found, [BTreeSet::new(), unknown.clone()]);
         assert_eq!(row.items(), 192);
         assert_eq!(row.per_launch(fma.flop), Some(704.0));
         add(&mut row, &counted(32, "b"));
