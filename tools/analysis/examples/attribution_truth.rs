@@ -6,8 +6,8 @@
 mod energy_truth;
 
 use clscope_analysis::energy::{
-    Activity, Attribution, ClassId, DriftModel, Floor, Problem, ResponseModel, Seconds, Worker,
-    attribute, attribute_runs, idle_levels, place, plain_integration, second_average,
+    Activity, Attribution, ClassId, Floor, Problem, ResponseModel, Seconds, Worker, attribute,
+    attribute_runs, idle_levels, place, plain_integration, second_average,
 };
 use energy_truth::{Heat, Kernel, Mix, RAPL, Random, Run, STEPS, Scenario, Sensor};
 
@@ -352,7 +352,7 @@ fn pairs(runs: u64, only: &str) {
                 response: (family.model)(),
                 floors: &floors.0,
                 states: &floors.1,
-                drift: DriftModel::Polynomial(3),
+                drift: 3,
                 temperature: &run.degrees,
                 pooled: None,
                 found: None,
@@ -408,8 +408,11 @@ fn main() {
             let scenario = scenario(family, 1000 + seed);
             let run = scenario.run();
             let clock = std::time::Instant::now();
-            let placed = family.placed.then(|| place(&run.launches));
-            let spans = placed.as_ref().map_or(&run.spans, |placed| &placed.spans);
+            let mut placed = Vec::new();
+            if family.placed {
+                place(run.launches.iter().copied(), true, |span| placed.push(span));
+            }
+            let spans = if family.placed { &placed } else { &run.spans };
             let activity = Activity::new(spans, scenario.kernels.len());
             let sd = if family.big { 0.2 } else { 0.02 };
             let rate = scenario.floor + sd * Random::new(seed ^ 0x5EED).normal();
@@ -421,7 +424,7 @@ fn main() {
                 response: (family.model)(),
                 floors: &floors,
                 states: &[],
-                drift: DriftModel::Polynomial(3),
+                drift: 3,
                 temperature: &[],
                 pooled: None,
                 found: None,
@@ -470,7 +473,7 @@ fn main() {
                         truth,
                         100.0 * error,
                         100.0 * watts.half() / truth,
-                        row.unknown
+                        row.absence
                     );
                 }
                 for tally in [&mut tally, &mut all] {

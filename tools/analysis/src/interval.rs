@@ -1,7 +1,7 @@
 //! The one shape of a figure with an interval, in values and in JSON: every crate's and every
 //! document's. Refuses to know units: the name of the field that holds it ends in one.
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A value with its 95 % interval.
 ///
@@ -297,6 +297,22 @@ impl Interval {
             estimated: self.estimated || others.estimated,
         })
     }
+}
+
+/// Writes seconds as nanoseconds: documents have one unit of time.
+///
+/// # Errors
+/// The serializer's.
+pub fn as_ns<S: Serializer>(seconds: &f64, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64(seconds * 1e9)
+}
+
+/// As [`as_ns`], where it may not be known.
+///
+/// # Errors
+/// The serializer's.
+pub fn as_some_ns<S: Serializer>(seconds: &Option<f64>, to: S) -> Result<S::Ok, S::Error> {
+    seconds.map(|s| s * 1e9).serialize(to)
 }
 
 fn low_end<'d, D: Deserializer<'d>>(from: D) -> Result<f64, D::Error> {

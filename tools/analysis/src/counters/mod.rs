@@ -10,8 +10,8 @@
 mod timer;
 
 use crate::energy::{
-    Activity, AttributionError, ClassId, DriftModel, Floor, HostNs, Parameter, Problem,
-    ResponseModel, Seconds, Series, attribute,
+    Activity, AttributionError, ClassId, Floor, HostNs, Parameter, Problem, ResponseModel, Seconds,
+    Series, attribute,
 };
 use std::collections::HashMap;
 
@@ -142,10 +142,6 @@ pub struct Attributed {
 /// Once found, the delay is taken to be known so well, seconds either way.
 const DELAY_KNOWN: f64 = 0.0005;
 
-fn model(delay: Parameter) -> ResponseModel {
-    ResponseModel { window: Parameter::Fixed(0.0), lag: Parameter::Fixed(0.0), delay, blur: 0.0 }
-}
-
 fn around(delay: f64, known: f64) -> Parameter {
     Parameter::free(delay - known, delay + known, delay)
 }
@@ -163,10 +159,10 @@ fn fit(
     attribute(&Problem {
         activity,
         series: &series,
-        response: model(delay),
+        response: ResponseModel::delayed(delay, 0.0),
         floors: &[floor],
         states: &[],
-        drift: DriftModel::None,
+        drift: 0,
         temperature: &[],
         pooled: None,
         found: None,

@@ -94,11 +94,6 @@ pub struct Activity {
 }
 
 impl Activity {
-    /// Busy time and launches, by class.
-    pub fn times(&self) -> &[ClassTime] {
-        &self.totals
-    }
-
     /// Shares device time among overlapping spans and orders the result. `classes` is the number of
     /// classes; spans of a class beyond it, with an end before the start, or with an impossible
     /// probability are rejected and counted. Cost: a sort (free when sorted already), then linear
@@ -179,6 +174,19 @@ impl Activity {
     /// Number of classes.
     pub fn classes(&self) -> usize {
         self.totals.len()
+    }
+
+    /// Stretches in which nothing ran, in seconds: the first has no beginning, the last no end.
+    pub(crate) fn gaps(&self) -> Vec<(f64, f64)> {
+        let (mut gaps, mut end) = (Vec::new(), f64::NEG_INFINITY);
+        for segment in &self.segments {
+            if segment.from > end {
+                gaps.push((end, segment.from));
+            }
+            end = end.max(segment.to);
+        }
+        gaps.push((end, f64::INFINITY));
+        gaps
     }
 
     pub(crate) fn seconds(&self, at: HostNs) -> f64 {

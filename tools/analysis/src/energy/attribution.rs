@@ -3,7 +3,7 @@
 //! effects of classes, floors and groups. Refuses to guess: a class that the data cannot separate has
 //! no figure of its own.
 
-use super::activity::{Activity, EstimatedTime};
+use super::activity::Activity;
 use super::design::{Columns, ROWS_FOR_SHAPE, StateSpan, bent, state_shares};
 use super::mixed::{Effect, Errors, Fit, Model, Reading, WORKERS};
 use super::pooled::{Evidence, Pooled};
@@ -17,7 +17,7 @@ use super::units::{ClassId, HostNs, Joules, Seconds};
 mod effects;
 mod figures;
 
-pub(super) use effects::{BETA, DEGREE, degrees_at};
+pub(super) use effects::{BETA, DEGREE, degrees_at, interpolated};
 use effects::{Named, WHOLE_DEGREES, effects};
 pub(super) use figures::report;
 
@@ -35,24 +35,14 @@ pub enum Floor {
     Fitted,
 }
 
-/// Slow change of every rate during the run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DriftModel {
-    /// None.
-    None,
-    /// A polynomial in time of at most this degree (fewer in short runs).
-    Polynomial(usize),
-}
-
-/// Slow change found in a run.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Drift {
-    /// Rates at the end over rates at the start, less one.
-    pub relative: f64,
-    /// Half width of the 95 % interval of `relative`.
-    pub half_width: f64,
-    /// Whether the change is beyond chance and beyond a third of a percent.
-    pub noticed: bool,
+impl Floor {
+    /// Watts and their standard error, where they are known.
+    fn known(self) -> Option<(f64, f64)> {
+        match self {
+            Self::Known { rate, sd } => Some((rate, sd)),
+            Self::Fitted => None,
+        }
+    }
 }
 
 /// Everything an attribution needs. Build one per sensor; give each the activity of the devices it
@@ -69,8 +59,9 @@ pub struct Problem<'a> {
     pub floors: &'a [Floor],
     /// Stretches in other states.
     pub states: &'a [StateSpan],
-    /// Slow change of all rates during the run.
-    pub drift: DriftModel,
+    /// Degree, at most, of the polynomial in time by which all rates may change during the run (fewer
+    /// in short runs); 0 of none.
+    pub drift: usize,
     /// Degrees of the device over time, where they were read.
     pub temperature: &'a [(HostNs, f64)],
     /// What several runs of the device say together, this one among them, and what this one says by
@@ -175,7 +166,7 @@ const NOTICED: f64 = 1.0 / 300.0;
 /// known to have run meanwhile. `None` where none was.
 pub fn measured(problem: &Problem<'_>) -> Option<(Joules, Seconds)> {
     let rows = Rows::new(problem.series, problem.activity.origin);
-    let own = own_shares(problem, &rows, &typical(&problem.response));
+    let own = own_shares(problem, &rows, &problem.response.typical());
     let own = own.iter().zip(&rows.rows).map(|(own, row)| (own * row.covers, row.mean));
     let (covered, joules) = own.fold((0.0, 0.0), |(t, j), (s, mean)| (t + s, j + s * mean));
     (covered > 0.0).then_some((Joules(joules), Seconds(covered)))
@@ -206,8 +197,6 @@ pub(super) struct Fitted {
     pub columns: Columns,
     /// Seconds of each class while the sensor was read.
     busy: Vec<f64>,
-    /// By class.
-    times: Vec<EstimatedTime>,
     pub response: Response,
     pub model: Fit,
     effects: Vec<Effect>,
@@ -248,26 +237,29 @@ pub(super) fn fit(problem: &Problem<'_>) -> Result<Fitted, AttributionError> {
     }
     let columns =
         |response: &Response| Columns::new(activity, &rows, problem.states, floors.len(), response);
+    let levels: Vec<Option<(f64, f64)>> = floors.iter().map(|floor| floor.known()).collect();
     let response = problem.found.unwrap_or_else(|| {
-        let level = known_level(&columns(&typical(&problem.response)), floors, rows.rows.len());
+        let level = known_level(&columns(&problem.response.typical()), &levels, rows.rows.len());
         choose(activity, &rows, level.as_deref(), &problem.response)
     });
     let columns = columns(&response);
     let mut busy = covered_busy(activity, &rows, &response);
-    let seen = seen(&columns, &rows);
+    let seen =
+        |k: usize| (0..rows.rows.len()).map(|i| columns.classes.row(i)[k]).sum::<f64>() > 0.0;
     let present: Vec<usize> =
-        (0..activity.classes()).filter(|&k| busy[k] > 0.0 && seen[k] > 0.0).collect();
+        (0..activity.classes()).filter(|&k| busy[k] > 0.0 && seen(k)).collect();
     if present.is_empty() {
         return Err(AttributionError::NoOverlap);
     }
-    let usable = active_rows(&columns, &rows);
+    // Rows that say something of the classes: those in which any ran.
+    let is_active = |i: &usize| columns.classes.row(*i).iter().sum::<f64>() > 0.02;
+    let usable = (0..rows.rows.len()).filter(is_active).count();
     if usable < needed {
         return Err(AttributionError::TooFewReadings { usable, needed });
     }
     let step = if rows.period > 0.0 { rows.period } else { 1.0 };
-    let lengths: Vec<f64> =
-        rows.rows.iter().map(|row| if row.covers > 0.0 { row.covers } else { step }).collect();
-    let fitted: Vec<bool> = floors.iter().map(|floor| *floor == Floor::Fitted).collect();
+    let lengths: Vec<f64> = rows.rows.iter().map(|row| row.length(step)).collect();
+    let fitted: Vec<bool> = levels.iter().map(Option::is_none).collect();
     let variation = Variation::new(activity, &columns, &rows, &fitted, &present);
     let mut all = readings_of_run(&rows, &columns, &present, &lengths);
     let ripple = variation.ripple(&all, &lengths);
@@ -283,13 +275,6 @@ pub(super) fn fit(problem: &Problem<'_>) -> Result<Fitted, AttributionError> {
         out.extend(ripple.iter().map(|(sd, column)| (sd * usual, column.clone())));
         out
     };
-    let levels: Vec<Option<(f64, f64)>> = floors
-        .iter()
-        .map(|floor| match floor {
-            Floor::Known { rate, sd } => Some((*rate, *sd)),
-            Floor::Fitted => None,
-        })
-        .collect();
     let errors = match rows.kind {
         RowKind::Counter => Errors::Counter,
         RowKind::Instant | RowKind::Window => {
@@ -329,13 +314,11 @@ pub(super) fn fit(problem: &Problem<'_>) -> Result<Fitted, AttributionError> {
     } else {
         variation.floor_seen
     };
-    let times: Vec<_> = (0..activity.classes()).map(|class| activity.estimated(class)).collect();
-    busy.iter_mut().zip(&times).for_each(|(busy, time)| *busy *= time.ratio);
+    busy.iter_mut().enumerate().for_each(|(k, busy)| *busy *= activity.estimated(k).ratio);
     Ok(Fitted {
         rows,
         columns,
         busy,
-        times,
         response,
         model,
         effects,
@@ -418,29 +401,11 @@ fn beyond_bounds(rows: usize, classes: usize) -> bool {
     cells > MOST_CELLS || cells.saturating_mul(classes) > MOST_PRODUCTS || classes > MOST_CLASSES
 }
 
-fn typical(model: &ResponseModel) -> Response {
-    Response {
-        window: model.window.typical(),
-        lag: model.lag.typical(),
-        delay: model.delay.typical(),
-    }
-}
-
 /// Level of the floors in every row when all are known.
-fn known_level(columns: &Columns, floors: &[Floor], rows: usize) -> Option<Vec<f64>> {
-    let rates: Option<Vec<f64>> = floors
-        .iter()
-        .map(|floor| match floor {
-            Floor::Known { rate, .. } => Some(*rate),
-            Floor::Fitted => None,
-        })
-        .collect();
-    let rates = rates?;
-    Some(
-        (0..rows)
-            .map(|i| columns.state_row(i).iter().zip(&rates).map(|(s, f)| s * f).sum())
-            .collect(),
-    )
+fn known_level(columns: &Columns, levels: &[Option<(f64, f64)>], rows: usize) -> Option<Vec<f64>> {
+    let rates = levels.iter().map(|level| Some(level.as_ref()?.0)).collect::<Option<Vec<f64>>>()?;
+    let level = |i| columns.state_row(i).iter().zip(&rates).map(|(s, f)| s * f).sum();
+    Some((0..rows).map(level).collect())
 }
 
 /// Busy seconds of each class inside the time of the rows, on the device's time axis.
@@ -461,20 +426,4 @@ fn covered_busy(activity: &Activity, rows: &Rows, response: &Response) -> Vec<f6
         }
     }
     busy
-}
-
-/// Time of each class as the rows see it.
-fn seen(columns: &Columns, rows: &Rows) -> Vec<f64> {
-    let mut seen = vec![0.0; columns.classes.columns];
-    for i in 0..rows.rows.len() {
-        for (slot, share) in seen.iter_mut().zip(columns.classes.row(i)) {
-            *slot += share;
-        }
-    }
-    seen
-}
-
-/// Rows that say something of the classes: those in which any ran.
-fn active_rows(columns: &Columns, rows: &Rows) -> usize {
-    (0..rows.rows.len()).filter(|&i| columns.classes.row(i).iter().sum::<f64>() > 0.02).count()
 }

@@ -2,6 +2,7 @@
 //! it responded at once, and the same on a one-second average. Refuses to be anybody's result.
 
 use super::activity::Activity;
+use super::attribution::interpolated;
 use super::sensor::{Rows, Series};
 use super::units::Watts;
 
@@ -38,13 +39,7 @@ impl Cumulative {
 
     /// Energy up to `time`; flat outside the rows.
     pub(crate) fn at(&self, time: f64) -> f64 {
-        let next = self.knots.partition_point(|knot| knot.0 < time);
-        match (next.checked_sub(1).and_then(|i| self.knots.get(i)), self.knots.get(next)) {
-            (Some(a), Some(b)) => a.1 + (b.1 - a.1) * (time - a.0) / (b.0 - a.0),
-            (None, Some(first)) => first.1,
-            (Some(last), None) => last.1,
-            (None, None) => 0.0,
-        }
+        interpolated(&self.knots, time)
     }
 }
 

@@ -22,10 +22,6 @@ pub struct IdleLevel {
     /// What noise makes of a window of it at the least, behind work where it was seen there: three
     /// standard deviations, by the median of deviations, below the median.
     pub least: Watts,
-    /// Idle time spent in it.
-    pub seconds: Seconds,
-    /// Readings it rests on.
-    pub readings: usize,
 }
 
 /// What idle time showed.
@@ -103,38 +99,29 @@ fn stamp(activity: &Activity, seconds: f64) -> HostNs {
     HostNs(activity.origin.0.saturating_add((seconds * 1e9).round() as i64))
 }
 
-/// A mean, and the seconds that it is of.
-#[derive(Clone, Copy, Debug)]
-struct Reading {
-    to: f64,
-    mean: f64,
-    seconds: f64,
-}
-
-impl Reading {
-    /// `period` stands for the length of one that stands alone.
-    fn of(row: &Row, period: f64) -> Self {
-        let seconds = if row.covers > 0.0 { row.covers } else { period };
-        Self { to: row.to, mean: row.mean, seconds }
-    }
+/// Rows of which one that stands alone covers a period.
+fn read(activity: &Activity, series: &Series) -> Rows {
+    let mut rows = Rows::new(series, activity.origin);
+    rows.rows.iter_mut().for_each(|row| row.covers = row.length(rows.period));
+    rows
 }
 
 /// Mean of readings, each weighted by its length; 0 without any.
-fn weighted(readings: &[Reading]) -> f64 {
-    let seconds: f64 = readings.iter().map(|r| r.seconds).sum();
-    let all: f64 = readings.iter().map(|r| r.mean * r.seconds).sum();
+fn weighted(readings: &[Row]) -> f64 {
+    let seconds: f64 = readings.iter().map(|r| r.covers).sum();
+    let all: f64 = readings.iter().map(|r| r.mean * r.covers).sum();
     if seconds > 0.0 { all / seconds } else { 0.0 }
 }
 
 /// Means over windows of [`LONG`] and [`LEAST_LONG`] readings or more: what single readings of a
 /// counter show is when it stepped. Where fewer are left, they are a window, too.
-fn windows<'r>(readings: &'r [Reading], period: f64) -> impl Iterator<Item = f64> + 'r {
+fn windows(readings: &[Row], period: f64) -> impl Iterator<Item = f64> {
     let length = LONG.max(LEAST_LONG as f64 * period) - period / 2.0;
     let mut rest = readings;
     std::iter::from_fn(move || {
         let mut seconds = 0.0;
         let full = rest.iter().position(|r| {
-            seconds += r.seconds;
+            seconds += r.covers;
             seconds >= length
         });
         let end = full.map_or(rest.len(), |at| at + 1);
@@ -148,7 +135,7 @@ fn windows<'r>(readings: &'r [Reading], period: f64) -> impl Iterator<Item = f64
 struct Piece {
     from: f64,
     to: f64,
-    readings: Vec<Reading>,
+    readings: Vec<Row>,
     mean: f64,
     /// Mean temperature, where it was read.
     degrees: Option<f64>,
@@ -210,7 +197,7 @@ pub fn idle_levels(
     settle: Seconds,
     temperature: &[(HostNs, f64)],
 ) -> IdleLevels {
-    let rows = Rows::new(series, activity.origin);
+    let rows = read(activity, series);
     let mut pieces = Vec::new();
     for (from, to) in stretches(activity, &rows) {
         let start = if from.is_finite() { from + settle.0 } else { from };
@@ -218,14 +205,13 @@ pub fn idle_levels(
         // not multiply.
         let begin = rows.rows.partition_point(|row| row.to < start);
         let end = rows.rows.partition_point(|row| row.to <= to).max(begin);
-        let inside: Vec<&Row> =
-            rows.rows[begin..end].iter().filter(|row| row.from >= start && row.to <= to).collect();
+        let is_inside = |row: &&Row| row.from >= start && row.to <= to;
+        let inside: Vec<Row> = rows.rows[begin..end].iter().filter(is_inside).copied().collect();
         // Where nothing was read between two readings, as between two recordings, the level may be
         // another behind.
         for (at, part) in inside.chunk_by(|_, row| row.joined).enumerate() {
-            let part: Vec<Reading> = part.iter().map(|row| Reading::of(row, rows.period)).collect();
             let first = pieces.len();
-            split(&part, rows.period, &mut pieces);
+            split(part, rows.period, &mut pieces);
             if let Some(first) = pieces.get_mut(first) {
                 first.after_work = from.is_finite() && at == 0;
             }
@@ -254,7 +240,7 @@ pub struct Working {
 /// recordings. `None` without readings.
 pub fn while_working(activity: &Activity, series: &Series, settle: Seconds) -> Option<Working> {
     let (first, last) = (activity.segments.first()?, activity.segments.last()?);
-    let rows = Rows::new(series, activity.origin);
+    let rows = read(activity, series);
     let begun: Vec<f64> =
         rows.rows.iter().skip(1).filter(|row| !row.joined).map(|row| row.from).collect();
     // Stretches and recordings are in order of time.
@@ -269,31 +255,28 @@ pub fn while_working(activity: &Activity, series: &Series, settle: Seconds) -> O
         rests.get(next).is_some_and(|rest| rest.0 <= row.from)
     };
     let is_inside = |row: &&Row| row.from >= first.from + settle.0 && row.to <= last.to;
-    let inside: Vec<&Row> = rows.rows.iter().filter(is_inside).filter(|row| !rested(row)).collect();
-    let (mut watts, mut all) = (Vec::new(), Vec::new());
-    for part in inside.chunk_by(|_, row| row.joined) {
-        let part: Vec<Reading> = part.iter().map(|row| Reading::of(row, rows.period)).collect();
-        watts.extend(windows(&part, rows.period));
-        all.extend(part);
-    }
-    watts.sort_by(f64::total_cmp);
+    let inside: Vec<Row> =
+        rows.rows.iter().filter(is_inside).filter(|row| !rested(row)).copied().collect();
+    let watts = window_means(&inside, rows.period);
     let least = Watts(*watts.get(watts.len() / 20)?);
     // Less than nothing is drawn by no device: of the counters of a difference one was read late.
-    (least.0 > 0.0).then_some(Working { least, mean: Watts(weighted(&all)) })
+    (least.0 > 0.0).then_some(Working { least, mean: Watts(weighted(&inside)) })
 }
 
 /// The least that a device drew for a while: a fiftieth of the means over windows are below. `None`
 /// where readings say less than nothing.
 pub fn least_drawn(activity: &Activity, series: &Series) -> Option<Watts> {
-    let rows = Rows::new(series, activity.origin);
-    let all: Vec<&Row> = rows.rows.iter().collect();
-    let mut watts: Vec<f64> = Vec::new();
-    for part in all.chunk_by(|_, row| row.joined) {
-        let part: Vec<Reading> = part.iter().map(|row| Reading::of(row, rows.period)).collect();
-        watts.extend(windows(&part, rows.period));
-    }
-    watts.sort_by(f64::total_cmp);
+    let rows = read(activity, series);
+    let watts = window_means(&rows.rows, rows.period);
     watts.get(watts.len() / 50).copied().filter(|watts| *watts > 0.0).map(Watts)
+}
+
+/// Means over windows of readings without gaps, the least first.
+fn window_means(readings: &[Row], period: f64) -> Vec<f64> {
+    let parts = readings.chunk_by(|_, row| row.joined);
+    let mut watts: Vec<f64> = parts.flat_map(|part| windows(part, period)).collect();
+    watts.sort_by(f64::total_cmp);
+    watts
 }
 
 /// Three standard deviations below the median of means over windows, of which less than half may be
@@ -313,15 +296,8 @@ fn stretches(activity: &Activity, rows: &Rows) -> Vec<(f64, f64)> {
     let (Some(first), Some(last)) = (rows.rows.first(), rows.rows.last()) else {
         return Vec::new();
     };
-    let mut idle = Vec::new();
-    let mut end = f64::NEG_INFINITY;
-    for segment in &activity.segments {
-        if segment.from > end {
-            idle.push((end, segment.from));
-        }
-        end = end.max(segment.to);
-    }
-    idle.push((end, last.to));
+    let mut idle = activity.gaps();
+    idle.last_mut().into_iter().for_each(|behind| behind.1 = last.to);
     idle.retain(|&(from, to)| {
         let readings = (to - from.max(first.from)) / rows.period;
         to > first.from && readings.is_finite() && enough(readings as usize, rows.period)
@@ -330,19 +306,19 @@ fn stretches(activity: &Activity, rows: &Rows) -> Vec<(f64, f64)> {
 }
 
 /// Cuts one stretch where its level steps, for as long as a cut takes most of the variance with it.
-fn split(inside: &[Reading], period: f64, pieces: &mut Vec<Piece>) {
+fn split(inside: &[Row], period: f64, pieces: &mut Vec<Piece>) {
     if !enough(inside.len(), period) {
         return;
     }
-    let whole: f64 = inside.iter().map(|r| r.seconds).sum();
-    let total: f64 = inside.iter().map(|r| r.mean * r.seconds).sum();
+    let whole: f64 = inside.iter().map(|r| r.covers).sum();
+    let total: f64 = inside.iter().map(|r| r.mean * r.covers).sum();
     let mean = weighted(inside);
-    let scatter: f64 = inside.iter().map(|r| (r.mean - mean).powi(2) * r.seconds).sum();
+    let scatter: f64 = inside.iter().map(|r| (r.mean - mean).powi(2) * r.covers).sum();
     let (mut left, mut passed) = (0.0, 0.0);
     let mut best = (0.0, 0);
     for (i, reading) in inside.iter().enumerate().take(inside.len() - LEAST_READINGS / 2) {
-        left += reading.mean * reading.seconds;
-        passed += reading.seconds;
+        left += reading.mean * reading.covers;
+        passed += reading.covers;
         let behind = whole - passed;
         if i + 1 >= LEAST_READINGS / 2 && passed > 0.0 && behind > 0.0 {
             let gain = passed * (left / passed - mean).powi(2)
@@ -360,7 +336,7 @@ fn split(inside: &[Reading], period: f64, pieces: &mut Vec<Piece>) {
             split(before, period, pieces);
             // A sensor follows the step with a lag; more readings are a level of their own.
             let level = median(after.iter().map(|r| r.mean)).unwrap_or(b);
-            let follows = |r: &&Reading| (r.mean - level).abs() > SAME_LEVEL * level.abs();
+            let follows = |r: &&Row| (r.mean - level).abs() > SAME_LEVEL * level.abs();
             let late = after.iter().take_while(follows).count();
             split(&after[if late < LEAST_LONG { late } else { 0 }..], period, pieces);
             return;
@@ -400,7 +376,7 @@ fn levels(activity: &Activity, mut pieces: Vec<Piece>, period: f64) -> IdleLevel
         groups[..=at].rotate_right(1);
     }
     for (state, group) in groups.iter().enumerate() {
-        let readings: Vec<Reading> =
+        let readings: Vec<Row> =
             group.iter().flat_map(|piece| piece.readings.iter().copied()).collect();
         let behind = group.iter().any(|piece| piece.after_work);
         let seen = group.iter().filter(|piece| !behind || piece.after_work);
@@ -417,8 +393,6 @@ fn levels(activity: &Activity, mut pieces: Vec<Piece>, period: f64) -> IdleLevel
             watts: Watts(mean),
             sd: Watts(scatter.sqrt()),
             least: least_by_noise(&seen).unwrap_or(Watts(mean)),
-            seconds: Seconds(seconds(group)),
-            readings: readings.len(),
         });
         let spans = if state > 0 { &mut result.states } else { &mut result.first };
         spans.extend(group.iter().map(|piece| StateSpan {

@@ -50,8 +50,7 @@ mod variance;
 
 pub use activity::{Activity, ClassTime, EstimatedTime, Span, Timing};
 pub use attribution::{
-    AttributionError, Drift, DriftModel, Floor, PRECISE, Problem, REFERENCE_C, WIDEST, Worker,
-    attribute, measured,
+    AttributionError, Floor, PRECISE, Problem, REFERENCE_C, WIDEST, Worker, attribute, measured,
 };
 pub use by_load::{ByLoad, NotPlaced, place_by_load};
 pub use compare::{plain_integration, second_average};
@@ -62,11 +61,11 @@ pub use idle::{
 };
 pub use pooled::{Evidence, Load, Pooled, attribute_runs};
 pub use report::{
-    Attribution, ClassEnergy, Degrees, FloorEnergy, GapCost, GroupEnergy, IterationEnergy, Loads,
-    Unknown,
+    Absence, Attribution, ClassEnergy, Drift, FloorEnergy, Gaps, GroupEnergy, IterationEnergy,
+    Loads, Temperature,
 };
 pub use response::Response;
-pub use sampled::{Launch, Placed, place, place_each, place_overlapping};
+pub use sampled::{Launch, place};
 pub use search::{Parameter, ResponseModel};
 pub use sensor::{Series, SeriesFaults};
 pub use solve::{guarded_inverse, nonnegative};

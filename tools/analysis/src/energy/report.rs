@@ -1,22 +1,64 @@
 //! Owns the shape of an attribution's result. Refuses to compute anything but sums of its own
 //! fields.
 
-use super::attribution::Drift;
 use super::pooled::{Evidence, Load};
 use super::response::Response;
 use super::sensor::SeriesFaults;
 use super::units::{ClassId, Seconds, Watts};
-use crate::interval::Interval;
+use crate::interval::{Interval, as_ns};
+use schemars::JsonSchema;
+use serde::Serialize;
 
-/// Why a class has no figure of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unknown {
-    /// Only its sum with others is known: its group's.
+/// Why a class has no joules of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Absence {
+    /// It ran in nearly the same proportion to others throughout: their sum is known.
     InSum,
-    /// Its interval is wider than half of it.
+    /// The interval is wider than half of the figure.
     Wide,
     /// It did not run while the sensor was read.
     NotRead,
+    /// What was estimated is more than the device can draw.
+    AboveLimit,
+}
+
+impl Absence {
+    /// The sentence.
+    pub const fn sentence(self) -> &'static str {
+        match self {
+            Self::InSum => {
+                "only its sum with others is known, because they ran in nearly the same proportion"
+            }
+            Self::Wide => "the readings leave an interval that is wider than half of the figure",
+            Self::NotRead => "it did not run while the sensor was read",
+            Self::AboveLimit => "the readings give more power than the device can draw",
+        }
+    }
+
+    /// Whether it is part of a sum that is known.
+    pub const fn is_in_sum(self) -> bool {
+        matches!(self, Self::InSum)
+    }
+}
+
+impl Serialize for Absence {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.sentence())
+    }
+}
+
+impl JsonSchema for Absence {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Absence".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        String::json_schema(generator)
+    }
 }
 
 /// What figures of a class have of errors that runs of one device share.
@@ -65,7 +107,7 @@ pub struct ClassEnergy {
     /// Length of run for an interval of 5 % at this mix, where it is wider than 10 %.
     pub needed: Option<Seconds>,
     /// Why it has no figures.
-    pub unknown: Option<Unknown>,
+    pub absence: Option<Absence>,
 }
 
 /// Classes with one figure. Each class that can be separated is a group by itself; groups, floors and
@@ -103,13 +145,26 @@ pub struct FloorEnergy {
     pub(crate) load: Load,
 }
 
-/// What the gaps between launches cost.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct GapCost {
-    /// Time between the first launch and the last with nothing running.
-    pub seconds: Seconds,
-    /// Energy of it, each part at the floor of its state; `None` where one of these is not known.
+// What the gaps between launches cost: the time between the first launch and the last with nothing
+// running, each part at the floor of its state.
+#[allow(missing_docs)] // names are those of the JSON document
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Gaps {
+    #[serde(rename = "time_ns", serialize_with = "as_ns")]
+    pub seconds: f64,
+    /// Null where a floor that they were at is not known.
     pub joules: Option<Interval>,
+}
+
+// Slow change of power found in a run.
+#[allow(missing_docs)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Drift {
+    /// Of the power at the start.
+    pub share: Interval,
+    /// Whether the change is beyond chance and beyond a third of a percent.
+    #[serde(skip)]
+    pub noticed: bool,
 }
 
 /// Energy of one of the user's iterations.
@@ -124,21 +179,29 @@ pub struct IterationEnergy {
     pub seconds: Seconds,
 }
 
-/// Temperature of a device while its sensor was read, degrees Celsius.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Degrees {
-    /// Mean over readings.
-    pub mean: f64,
-    /// The least.
-    pub least: f64,
-    /// The most.
-    pub most: f64,
+/// Temperature of a device, degrees Celsius.
+#[allow(missing_docs)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+pub struct Temperature {
+    pub mean_c: f64,
+    pub min_c: f64,
+    pub max_c: f64,
     /// What a degree adds to idle power, as a share.
-    pub idle: Interval,
-    /// The same of joules above idle.
-    pub above: Interval,
-    /// How many runs of the device say so.
+    pub idle_per_degree: Interval,
+    /// What a degree adds to joules above idle, as a share.
+    pub above_idle_per_degree: Interval,
+    /// How many runs of the device say what a degree adds.
     pub runs: usize,
+}
+
+impl Temperature {
+    /// From the least to the most, in whole degrees.
+    pub fn range(&self) -> String {
+        match (self.min_c.round(), self.max_c.round()) {
+            (least, most) if least == most => format!("{least} C"),
+            (least, most) => format!("{least} to {most} C"),
+        }
+    }
 }
 
 /// The result for one sensor.
@@ -157,7 +220,7 @@ pub struct Attribution {
     /// `measured` less groups and known floors, with the interval of these.
     pub unattributed: Interval,
     /// The gaps between launches.
-    pub gaps: GapCost,
+    pub gaps: Gaps,
     /// The user's iterations, if marked.
     pub iteration: Option<IterationEnergy>,
     /// Response used.
@@ -165,7 +228,7 @@ pub struct Attribution {
     /// Slow change found; `None` when none was looked for.
     pub drift: Option<Drift>,
     /// Temperature, where it was read.
-    pub temperature: Option<Degrees>,
+    pub temperature: Option<Temperature>,
     /// What this run says of what it shares with others of the device.
     pub evidence: Evidence,
     /// Root mean square of what the fit leaves of the rows.

@@ -26,13 +26,10 @@ pub struct Launch {
     pub timed: Option<(HostNs, HostNs)>,
 }
 
-/// What became of the launches of one queue.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Placed {
-    /// A span for every launch that could be placed, in order.
-    pub spans: Vec<Span>,
-    /// Launches left out: their class was never timed, so that nothing is known of their length.
-    pub unplaced: u64,
+impl Launch {
+    fn span(&self, start: HostNs, end: HostNs, timing: Timing) -> Span {
+        Span { class: self.class, device: self.device, start, end, timing }
+    }
 }
 
 /// Mean and standard deviation of a class's timed lengths, in nanoseconds.
@@ -110,120 +107,41 @@ fn key(launch: &Launch) -> u64 {
     (u64::from(launch.class.0) << 32) | u64::from(launch.alike)
 }
 
-/// Places the untimed launches of one out-of-order queue between its timed ones.
+/// Places the untimed launches of one queue between its timed ones, and gives each span away when it
+/// is known: those of very many launches need no room at once. Returns how many were left out, because
+/// nothing of their class was timed.
 ///
-/// From one timed launch each follows the one before it as closely as the next timed one's start
-/// asks for, none before it was enqueued: where the timed ones run one after the other, so do the
-/// others, and where they overlap, the others do as much.
-pub fn place_overlapping(launches: &[Launch]) -> Placed {
-    let lengths = Lengths::of_timed(launches.iter().copied());
-    let mut placed = Placed { spans: Vec::with_capacity(launches.len()), unplaced: 0 };
-    let mut stretch: Vec<Launch> = Vec::new();
-    for launch in launches {
-        match launch.timed {
-            Some((start, end)) => {
-                follow(&stretch, &lengths, Some(start), &mut placed);
-                stretch.clear();
-                stretch.push(*launch);
-                placed.spans.push(Span {
-                    class: launch.class,
-                    device: launch.device,
-                    start,
-                    end,
-                    timing: Timing::Timed,
-                });
-            }
-            None if lengths.get(launch).is_some() => stretch.push(*launch),
-            None => placed.unplaced += 1,
-        }
-    }
-    follow(&stretch, &lengths, None, &mut placed);
-    placed
-}
-
-/// Lays out the untimed launches of one stretch, which begins with the timed one before it if there
-/// is one, up to the start of the next.
-fn follow(stretch: &[Launch], lengths: &Lengths, until: Option<HostNs>, placed: &mut Placed) {
-    let Some(first) = stretch.first() else { return };
-    let origin = first.timed.map_or(first.enqueued, |(start, _)| start).0;
-    let room = until.map_or(f64::INFINITY, |until| until.since(HostNs(origin)) as f64);
-    let mut busy = 0.0;
-    let walk = |scale: f64, visit: &mut dyn FnMut(&Launch, f64, f64)| {
-        let mut now = 0.0_f64;
-        for launch in stretch {
-            let (start, length) = match launch.timed {
-                Some((start, end)) => (0.0, end.since(start) as f64),
-                None => (
-                    now.max(launch.enqueued.0.saturating_sub(origin) as f64),
-                    lengths.known(launch).mean,
-                ),
-            };
-            visit(launch, start, length);
-            now = start + scale * length;
-        }
-        now
-    };
-    let end = walk(1.0, &mut |_, _, length| busy += length);
-    let scale =
-        if end > room && busy > 0.0 { ((busy - (end - room)) / busy).max(0.0) } else { 1.0 };
-    walk(scale, &mut |launch, start, length| {
-        if launch.timed.is_none() {
-            placed.spans.push(Span {
-                class: launch.class,
-                device: launch.device,
-                start: HostNs(origin.saturating_add(start.round() as i64)),
-                end: HostNs(origin.saturating_add((start + length).round() as i64)),
-                timing: Timing::Estimated { sd_ns: lengths.known(launch).sd() },
-            });
-        }
-    });
-}
-
-/// Places the untimed launches of one in-order queue between its timed ones.
-///
-/// From one timed launch to the next the others are laid end to end at the mean length of what is
-/// alike, none before it was enqueued. What is too long for the stretch is shrunk to fit. What is
-/// left over in a queue that had work all the time makes launches longer, up to the longest of
+/// In order: from one timed launch to the next the others are laid end to end at the mean length of
+/// what is alike, none before it was enqueued. What is too long for the stretch is shrunk to fit. What
+/// is left over in a queue that had work all the time makes launches longer, up to the longest of
 /// theirs that was timed, but for what usually lies between two; the rest is spread evenly as gaps.
 /// Launches after the last timed one follow each other.
-pub fn place(launches: &[Launch]) -> Placed {
-    let mut spans = Vec::with_capacity(launches.len());
-    let unplaced = place_each(launches.iter().copied(), |span| spans.push(span));
-    Placed { spans, unplaced }
-}
-
-/// As [`place`], with each span given away when it is known: those of very many launches need no
-/// room at once. Gives how many were left out.
-pub fn place_each(
+///
+/// Out of order: from one timed launch each follows the one before it as closely as the next timed
+/// one's start asks for, none before it was enqueued: where the timed ones run one after the other, so
+/// do the others, and where they overlap, the others do as much.
+pub fn place(
     launches: impl Iterator<Item = Launch> + Clone,
+    is_in_order: bool,
     mut placed: impl FnMut(Span),
 ) -> u64 {
     let placed: &mut dyn FnMut(Span) = &mut placed;
-    let mut unplaced = 0;
     let lengths = Lengths::of_timed(launches.clone());
-    let between = usually_between(launches.clone());
-    let mut stretch: Vec<Launch> = Vec::new();
-    let mut free_from = None;
+    let queue = Queue { is_in_order, lengths, between: usually_between(launches.clone()) };
+    let (mut stretch, mut before, mut unplaced) = (Vec::new(), None, 0);
     for launch in launches {
         match launch.timed {
             Some((start, end)) => {
-                let until = Some((start, between));
-                fill(&stretch, &lengths, free_from, until, placed);
+                queue.lay(&stretch, before, Some(start), placed);
                 stretch.clear();
-                placed(Span {
-                    class: launch.class,
-                    device: launch.device,
-                    start,
-                    end,
-                    timing: Timing::Timed,
-                });
-                free_from = Some(end);
+                placed(launch.span(start, end, Timing::Timed));
+                before = launch.timed;
             }
-            None if lengths.get(&launch).is_some() => stretch.push(launch),
+            None if queue.lengths.get(&launch).is_some() => stretch.push(launch),
             None => unplaced += 1,
         }
     }
-    fill(&stretch, &lengths, free_from, None, placed);
+    queue.lay(&stretch, before, None, placed);
     unplaced
 }
 
@@ -237,57 +155,91 @@ fn usually_between(launches: impl Iterator<Item = Launch> + Clone) -> Option<f64
     }))
 }
 
-/// Lays out one stretch between `from` and `until`, with what usually lies between two launches.
-fn fill(
-    stretch: &[Launch],
-    lengths: &Lengths,
-    from: Option<HostNs>,
-    until: Option<(HostNs, Option<f64>)>,
-    placed: &mut dyn FnMut(Span),
-) {
-    let Some(first) = stretch.first() else { return };
-    // Offsets from here are small enough for f64 to be exact to the nanosecond.
-    let origin = from.unwrap_or(first.enqueued).0;
-    let room = until.map(|(until, _)| until.since(HostNs(origin)) as f64);
-    let walk = |(scale, more): (f64, f64), gap: f64, visit: &mut dyn FnMut(&Launch, f64, f64)| {
-        let mut now = 0.0_f64;
+/// A queue, as far as it is known beforehand.
+struct Queue {
+    is_in_order: bool,
+    lengths: Lengths,
+    /// What usually lies between two launches, nanoseconds.
+    between: Option<f64>,
+}
+
+/// How the launches of a stretch follow each other.
+#[derive(Clone, Copy)]
+struct Pace {
+    /// When the first may start.
+    from: f64,
+    /// Lengths over the mean ones, and the part by which they are longer, up to the longest.
+    scale: f64,
+    longer: f64,
+    /// Before each.
+    gap: f64,
+    /// Part of a launch's length behind which the next one starts.
+    step: f64,
+}
+
+impl Queue {
+    /// Lays out the launches of one stretch between two timed ones, `before` and the one that starts
+    /// at `until`.
+    fn lay(
+        &self,
+        stretch: &[Launch],
+        before: Option<(HostNs, HostNs)>,
+        until: Option<HostNs>,
+        placed: &mut dyn FnMut(Span),
+    ) {
+        let Some(first) = stretch.first() else { return };
+        // Offsets from here are small enough for f64 to be exact to the nanosecond.
+        let (origin, from) = match before {
+            Some((_, end)) if self.is_in_order => (end, 0.0),
+            Some((start, end)) => (start, end.since(start) as f64),
+            None => (first.enqueued, 0.0),
+        };
+        let room = until.map_or(f64::INFINITY, |until| until.since(origin) as f64);
+        let mut pace = Pace { from, scale: 1.0, longer: 0.0, gap: 0.0, step: 1.0 };
+        let mut busy = from;
+        let end = self.walk(stretch, origin, pace, |_, _, length| busy += length);
+        // An enqueue bound may be what leaves no room: then lengths shrink to what remains after it.
+        let part = (busy - (end - room)) / busy;
+        if end > room && self.is_in_order {
+            pace.scale = part.clamp(0.01, 1.0);
+        } else if end > room && busy > 0.0 {
+            pace.step = part.max(0.0);
+            pace.from *= pace.step;
+        } else if self.is_in_order && end < room && room.is_finite() && end <= busy * (1.0 + 1e-9) {
+            let gaps = (stretch.len() + 1) as f64;
+            let between = self.between.unwrap_or(f64::INFINITY);
+            let longer: f64 =
+                stretch.iter().map(|launch| self.lengths.known(launch).longer()).sum();
+            let more = (room - end - gaps * between).clamp(0.0, longer);
+            pace.longer = if longer > 0.0 { more / longer } else { 0.0 };
+            pace.gap = (room - end - more) / gaps;
+        }
+        let most = if self.is_in_order { room } else { f64::INFINITY };
+        self.walk(stretch, origin, pace, |launch, start, length| {
+            let at = |ns: f64| HostNs(origin.0.saturating_add(ns.min(most).round() as i64));
+            let timing = Timing::Estimated { sd_ns: self.lengths.known(launch).sd() };
+            placed(launch.span(at(start), at(start + length), timing));
+        });
+    }
+
+    /// Goes through a stretch, and returns when the next launch may start.
+    fn walk(
+        &self,
+        stretch: &[Launch],
+        origin: HostNs,
+        pace: Pace,
+        mut visit: impl FnMut(&Launch, f64, f64),
+    ) -> f64 {
+        let mut now = pace.from;
         for launch in stretch {
-            let start = (now + gap).max(launch.enqueued.0.saturating_sub(origin) as f64);
-            let of = lengths.known(launch);
-            let length = of.mean * scale + of.longer() * more;
+            let enqueued = launch.enqueued.0.saturating_sub(origin.0) as f64;
+            let (start, of) = ((now + pace.gap).max(enqueued), self.lengths.known(launch));
+            let length = of.mean * pace.scale + of.longer() * pace.longer;
             visit(launch, start, length);
-            now = start + length;
+            now = start + pace.step * length;
         }
         now
-    };
-    let mut busy = 0.0;
-    let end = walk((1.0, 0.0), 0.0, &mut |_, _, length| busy += length);
-    // An enqueue bound may be what leaves no room: then lengths shrink to what remains after it.
-    let (scale, gap) = match room {
-        Some(room) if end > room => ((((busy - (end - room)) / busy).clamp(0.01, 1.0), 0.0), 0.0),
-        Some(room) if end < room && end <= busy * (1.0 + 1e-9) => {
-            let gaps = (stretch.len() + 1) as f64;
-            let between = until.and_then(|until| until.1).unwrap_or(f64::INFINITY);
-            let longer: f64 = stretch.iter().map(|launch| lengths.known(launch).longer()).sum();
-            let more = (room - end - gaps * between).clamp(0.0, longer);
-            let part = if longer > 0.0 { more / longer } else { 0.0 };
-            ((1.0, part), (room - end - more) / gaps)
-        }
-        _ => ((1.0, 0.0), 0.0),
-    };
-    walk(scale, gap, &mut |launch, start, length| {
-        let (start, end) = match room {
-            Some(room) => (start.min(room), (start + length).min(room)),
-            None => (start, start + length),
-        };
-        placed(Span {
-            class: launch.class,
-            device: launch.device,
-            start: HostNs(origin.saturating_add(start.round() as i64)),
-            end: HostNs(origin.saturating_add(end.round() as i64)),
-            timing: Timing::Estimated { sd_ns: lengths.known(launch).sd() },
-        });
-    });
+    }
 }
 
 #[cfg(test)]
@@ -305,8 +257,16 @@ mod tests {
         }
     }
 
-    fn times(placed: &Placed) -> Vec<(i64, i64)> {
-        placed.spans.iter().map(|span| (span.start.0, span.end.0)).collect()
+    /// Where launches of an in-order queue, or of another, are, and how many are left out.
+    fn spans(launches: &[Launch], is_in_order: bool) -> (Vec<(i64, i64)>, u64) {
+        let mut spans = Vec::new();
+        let add = |span: Span| spans.push((span.start.0, span.end.0));
+        let unplaced = place(launches.iter().copied(), is_in_order, add);
+        (spans, unplaced)
+    }
+
+    fn times(launches: &[Launch]) -> Vec<(i64, i64)> {
+        spans(launches, true).0
     }
 
     #[test]
@@ -317,15 +277,15 @@ mod tests {
         launches.push(launch(0, 0, Some((2_000, 2_600))));
         launches.extend([launch(0, 0, None), launch(0, 0, None)]);
         launches.push(launch(0, 0, Some((3_800, 4_400))));
-        let placed = times(&place(&launches));
+        let placed = times(&launches);
         assert_eq!(placed[21..23], [(2_600, 3_200), (3_200, 3_800)]);
         // Where the second was enqueued late, the queue may have been empty.
         launches[22].enqueued = HostNs(3_700);
-        assert!(times(&place(&launches))[21].1 < 2_800);
+        assert!(times(&launches)[21].1 < 2_800);
         // Launches that are all alike leave gaps.
         let mut alike: Vec<Launch> = (0..20).map(|i| short(100 * i)).collect();
         alike.extend([launch(0, 0, None), launch(0, 0, Some((2_500, 2_600)))]);
-        assert_eq!(times(&place(&alike))[20], (2_200, 2_300));
+        assert_eq!(times(&alike)[20], (2_200, 2_300));
     }
 
     #[test]
@@ -372,7 +332,7 @@ mod tests {
             ),
         ];
         for (name, launches, expected) in cases {
-            assert_eq!(times(&place(&launches)), expected, "{name}");
+            assert_eq!(times(&launches), expected, "{name}");
         }
     }
 
@@ -420,20 +380,20 @@ mod tests {
             ),
         ];
         for (name, launches, expected) in cases {
-            let mut placed = times(&place_overlapping(&launches));
+            let mut placed = spans(&launches, false).0;
             let mut expected = expected;
             placed.sort_unstable();
             expected.sort_unstable();
             assert_eq!(placed, expected, "{name}");
         }
-        let none = place_overlapping(&[launch(0, 0, Some((0, 10))), launch(1, 1, None)]);
-        assert_eq!((none.unplaced, none.spans.len()), (1, 1));
+        let none = spans(&[launch(0, 0, Some((0, 10))), launch(1, 1, None)], false);
+        assert_eq!((none.1, none.0.len()), (1, 1));
     }
 
     #[test]
     fn launches_are_as_long_as_timed_ones_of_their_geometry() {
         let sized = |launch: Launch, alike, weight| Launch { alike, weight, ..launch };
-        let placed = place(&[
+        let launches = [
             sized(launch(0, 0, Some((0, 1_000))), 1, 1.0),
             sized(launch(0, 1, None), 2, 1.0),
             // One that stands for itself, before sampling began, and one that stands for three.
@@ -443,17 +403,17 @@ mod tests {
             sized(launch(0, 3_000, None), 1, 1.0),
             // No launch of this size was timed: as long as those of its class.
             sized(launch(0, 5_000, None), 3, 1.0),
-        ]);
-        assert_eq!(placed.unplaced, 0);
-        let length = |at: usize| placed.spans[at].end.0 - placed.spans[at].start.0;
+        ];
+        let (placed, unplaced) = spans(&launches, true);
+        assert_eq!(unplaced, 0);
+        let length = |at: usize| placed[at].1 - placed[at].0;
         assert_eq!((length(1), length(4), length(5)), (20, 20, 1_000));
         assert_eq!(length(6), (1_000 + 50 + 3 * 10) / 5);
     }
 
     #[test]
     fn a_class_never_timed_is_left_out_and_counted() {
-        let placed = place(&[launch(0, 0, Some((0, 10))), launch(1, 1, None), launch(0, 2, None)]);
-        assert_eq!(placed.unplaced, 1);
-        assert_eq!(times(&placed), [(0, 10), (10, 20)]);
+        let launches = [launch(0, 0, Some((0, 10))), launch(1, 1, None), launch(0, 2, None)];
+        assert_eq!(spans(&launches, true), (vec![(0, 10), (10, 20)], 1));
     }
 }

@@ -67,6 +67,11 @@ impl Parameter {
             Self::Fixed(_) | Self::Free { .. } => None,
         }
     }
+
+    /// The greatest value.
+    fn most(self) -> f64 {
+        self.range().map_or(self.typical(), |range| range.1)
+    }
 }
 
 /// Standard deviations within which parameters are likely.
@@ -91,25 +96,15 @@ pub struct ResponseModel {
 }
 
 impl ResponseModel {
-    /// A known response.
-    pub fn known(response: Response) -> Self {
-        Self {
-            window: Parameter::Fixed(response.window),
-            lag: Parameter::Fixed(response.lag),
-            delay: Parameter::Fixed(response.delay),
-            blur: 0.0,
-        }
+    /// One that is late, and no more than that.
+    pub fn delayed(delay: Parameter, blur: f64) -> Self {
+        Self { window: Parameter::Fixed(0.0), lag: Parameter::Fixed(0.0), delay, blur }
     }
 
     /// An energy counter that steps every `update` seconds: no lag, and a reading that is late by
     /// up to two steps (it shows the last one, itself the end of a conversion).
     pub fn counter(update: f64) -> Self {
-        Self {
-            window: Parameter::Fixed(0.0),
-            lag: Parameter::Fixed(0.0),
-            delay: Parameter::free(-0.5 * update, 2.0 * update, 0.5 * update),
-            blur: update,
-        }
+        Self::delayed(Parameter::free(-0.5 * update, 2.0 * update, 0.5 * update), update)
     }
 
     /// Stamped power samples `period` seconds apart behind a first-order lag. Expected is what was
@@ -117,49 +112,31 @@ impl ResponseModel {
     /// in ten runs): where busy times are uncertain, or power changes by itself, a slow response
     /// would explain as much as the kernels do.
     pub fn lagged_samples(period: f64) -> Self {
-        Self {
-            window: Parameter::Fixed(0.0),
-            lag: Parameter::Free {
-                from: 0.02 * period,
-                to: 3.0 * period,
-                typical: 0.7 * period,
-                sd: LAG_SD * period,
-            },
-            delay: Parameter::Free {
-                from: -0.5 * period,
-                to: 2.0 * period,
-                typical: 0.15 * period,
-                sd: DELAY_SD * period,
-            },
-            blur: 0.0,
-        }
+        let free = |[from, to, typical, sd]: [f64; 4]| {
+            let [from, to, typical, sd] = [from, to, typical, sd].map(|periods| periods * period);
+            Parameter::Free { from, to, typical, sd }
+        };
+        let delay = free([-0.5, 2.0, 0.15, DELAY_SD]);
+        Self { lag: free([0.02, 3.0, 0.7, LAG_SD]), ..Self::delayed(delay, 0.0) }
     }
 
     /// Power samples averaged over a moving window of up to `longest` seconds.
     pub fn averaged_samples(period: f64, longest: f64) -> Self {
-        Self {
-            window: Parameter::free(0.1 * period, longest, period),
-            lag: Parameter::Fixed(0.0),
-            delay: Parameter::free(-0.5 * period, 2.0 * period, 0.15 * period),
-            blur: 0.0,
-        }
+        let delay = Parameter::free(-0.5 * period, 2.0 * period, 0.15 * period);
+        let window = Parameter::free(0.1 * period, longest, period);
+        Self { window, ..Self::delayed(delay, 0.0) }
     }
 
     /// Window means with an unknown shift of up to one window either way.
     pub fn shifted_windows(period: f64) -> Self {
-        Self {
-            window: Parameter::Fixed(0.0),
-            lag: Parameter::Fixed(0.0),
-            delay: Parameter::free(-period, period, 0.0),
-            blur: 0.0,
-        }
+        Self::delayed(Parameter::free(-period, period, 0.0), 0.0)
     }
 
     pub(crate) fn parameters(&self) -> [Parameter; 3] {
         [self.window, self.lag, self.delay]
     }
 
-    fn typical(&self) -> Response {
+    pub(super) fn typical(&self) -> Response {
         Response {
             window: self.window.typical(),
             lag: self.lag.typical(),
@@ -188,58 +165,41 @@ pub(crate) fn choose(
         return typical;
     }
     let mut trial = Trial::new(activity, rows, level, model);
-    let both = model.lag.range().is_some() && model.window.range().is_some();
-    let mut best = (if both { f64::INFINITY } else { trial.cost(&typical) }, typical);
-    // The best of a coarse grid in one shape may lie behind any point of a narrow range of the
-    // other: each is refined.
-    let mut of_shapes = Vec::new();
-    let shapes: &[fn(&mut Response) -> &mut f64] = &[|r| &mut r.lag, |r| &mut r.window];
-    for (shape, parameter) in shapes.iter().zip([model.lag, model.window]) {
-        if parameter.range().is_none() {
-            continue;
-        }
-        // With both shapes open they are tried one at a time: one sample cannot separate them in
-        // detail.
-        let mut start = typical;
-        if parameter == model.lag && model.window.range().is_some() {
-            start.window = 0.0;
-        }
-        if parameter == model.window && model.lag.range().is_some() {
-            start.lag = 0.0;
-        }
-        for (is_likely, at) in [false, true].into_iter().flat_map(|is_likely| {
-            parameter.starts(is_likely, 1.0).into_iter().map(move |at| (is_likely, at))
-        }) {
-            let mut response = start;
-            *shape(&mut response) = at;
-            for delay in model.delay.starts(is_likely, 0.5) {
-                response.delay = delay;
-                let cost = trial.cost(&response);
-                if cost < best.0 {
-                    best = (cost, response);
+    let shapes: [Shape; 2] = [(model.lag, |r| &mut r.lag), (model.window, |r| &mut r.window)];
+    let mut ways: Vec<Option<Shape>> =
+        shapes.into_iter().filter(|shape| shape.0.range().is_some()).map(Some).collect();
+    // With both shapes open they are tried one at a time: one sample cannot separate them in detail.
+    // The best of a coarse grid in one shape may lie behind any point of a narrow range of the other:
+    // each is refined.
+    let both = ways.len() > 1;
+    if ways.is_empty() {
+        ways.push(None);
+    }
+    let refined = ways.into_iter().map(|shape| {
+        let mut response =
+            if both { Response { window: 0.0, lag: 0.0, ..typical } } else { typical };
+        let mut best = (if both { f64::INFINITY } else { trial.cost(&typical) }, typical);
+        for is_likely in [false, true] {
+            let starts = shape.map_or(vec![0.0], |(parameter, _)| parameter.starts(is_likely, 1.0));
+            for at in starts {
+                shape.into_iter().for_each(|(_, own)| *own(&mut response) = at);
+                for delay in model.delay.starts(is_likely, 0.5) {
+                    response.delay = delay;
+                    let cost = trial.cost(&response);
+                    if cost < best.0 {
+                        best = (cost, response);
+                    }
                 }
             }
         }
-        if both {
-            let refined = refine(&mut trial, model, best.1);
-            of_shapes.push((trial.cost(&refined), refined));
-            best.0 = f64::INFINITY;
-        }
-    }
-    if let Some((_, response)) = of_shapes.into_iter().min_by(|a, b| a.0.total_cmp(&b.0)) {
-        return response;
-    }
-    if model.lag.range().is_none() && model.window.range().is_none() {
-        for delay in [false, true].iter().flat_map(|of| model.delay.starts(*of, 0.5)) {
-            let response = Response { delay, ..typical };
-            let cost = trial.cost(&response);
-            if cost < best.0 {
-                best = (cost, response);
-            }
-        }
-    }
-    refine(&mut trial, model, best.1)
+        let refined = refine(&mut trial, model, best.1);
+        (trial.cost(&refined), refined)
+    });
+    refined.min_by(|a, b| a.0.total_cmp(&b.0)).map_or(typical, |of| of.1)
 }
+
+/// A parameter of the shape of a response, and where a response has it.
+type Shape = (Parameter, fn(&mut Response) -> &mut f64);
 
 /// What a section goes along: the parameter, where a response has it, and the response with another.
 type Way<'m> = (Parameter, fn(&Response) -> f64, &'m dyn Fn(&Response, f64) -> Response);
@@ -340,10 +300,9 @@ impl<'a> Trial<'a> {
             column[class] = rank.min(SEARCH_CLASSES) as u32;
         }
         let columns = activity.classes().min(SEARCH_CLASSES + 1);
-        let slowest = model.window.range().map_or(model.window.typical(), |r| r.1)
-            + 12.0 * model.lag.range().map_or(model.lag.typical(), |r| r.1);
-        let margin = slowest
-            + model.delay.range().map_or(model.delay.typical().abs(), |r| r.0.abs().max(r.1.abs()));
+        let latest =
+            model.delay.range().map_or(model.delay.typical().abs(), |r| r.0.abs().max(r.1.abs()));
+        let margin = model.window.most() + 12.0 * model.lag.most() + latest;
         let from = used.first().map_or(0.0, |row| row.from) - margin;
         let to = used.last().map_or(0.0, |row| row.to) + margin;
         let near: Vec<Segment> = activity

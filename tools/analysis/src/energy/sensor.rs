@@ -52,6 +52,13 @@ pub(crate) struct Row {
     pub joined: bool,
 }
 
+impl Row {
+    /// Seconds that it stands for; `alone`: where nothing is joined to it.
+    pub(crate) fn length(&self, alone: f64) -> f64 {
+        if self.covers > 0.0 { self.covers } else { alone }
+    }
+}
+
 /// Rows of one sensor, in order of time.
 #[derive(Clone, Debug)]
 pub(crate) struct Rows {

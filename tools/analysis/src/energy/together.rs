@@ -3,7 +3,7 @@
 //! all runs together may say more.
 
 use super::pooled::{Evidence, Load};
-use super::report::{Attribution, ClassEnergy, Degrees, FloorEnergy, GapCost, GroupEnergy, Loads};
+use super::report::{Attribution, ClassEnergy, FloorEnergy, Gaps, GroupEnergy, Loads, Temperature};
 use super::sensor::SeriesFaults;
 use super::units::{Seconds, Watts};
 use crate::interval::Interval;
@@ -71,7 +71,7 @@ fn class(parts: &[Attribution], at: usize, index: usize) -> Option<(ClassEnergy,
         idle: idle.map(|of| of.0),
         energy_delay: Some(watts.value * duration * duration),
         needed: None,
-        unknown: None,
+        absence: None,
         ..**rows.first()?
     };
     let (dynamic, idle) = row.dynamic.zip(row.idle)?;
@@ -128,13 +128,11 @@ pub fn together(parts: &[Attribution]) -> Option<Attribution> {
     let gaps = parts.iter().map(|part| part.gaps.joules).collect::<Option<Vec<_>>>();
     let degrees = parts.iter().map(|part| part.temperature).collect::<Option<Vec<_>>>();
     let temperature = degrees.and_then(|all| {
-        let mean = |of: fn(&Degrees) -> f64| {
-            all.iter().zip(parts).map(|(d, part)| of(d) * part.covered.0).sum::<f64>() / covered
-        };
-        Some(Degrees {
-            mean: mean(|of| of.mean),
-            least: all.iter().map(|of| of.least).fold(f64::INFINITY, f64::min),
-            most: all.iter().map(|of| of.most).fold(f64::NEG_INFINITY, f64::max),
+        let mean = all.iter().zip(parts).map(|(of, part)| of.mean_c * part.covered.0);
+        Some(Temperature {
+            mean_c: mean.sum::<f64>() / covered,
+            min_c: all.iter().map(|of| of.min_c).fold(f64::INFINITY, f64::min),
+            max_c: all.iter().map(|of| of.max_c).fold(f64::NEG_INFINITY, f64::max),
             // All of them have what all say.
             ..*all.first()?
         })
@@ -149,8 +147,8 @@ pub fn together(parts: &[Attribution]) -> Option<Attribution> {
             let (of, half) = (part.unattributed, sum.half().hypot(part.unattributed.half()));
             Interval::symmetric(sum.value + of.value, half)
         }),
-        gaps: GapCost {
-            seconds: Seconds(parts.iter().map(|part| part.gaps.seconds.0).sum()),
+        gaps: Gaps {
+            seconds: parts.iter().map(|part| part.gaps.seconds).sum(),
             joules: gaps.and_then(|each| each.into_iter().reduce(Interval::join)),
         },
         iteration: None,

@@ -5,6 +5,9 @@
 
 use super::activity::Span;
 use super::units::HostNs;
+use crate::interval::as_ns;
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::collections::{HashMap, HashSet};
 
 /// A span this many times as long as usual was set aside meanwhile, if another process ran.
@@ -25,22 +28,20 @@ pub const SEPARATED: f64 = 0.03;
 /// The same where turns are not. (Two processes on an H200: 0.3 to 9 %.)
 pub const OVERLAP: f64 = 0.10;
 
-/// How processes shared a device.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// Several processes on one device.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Shared {
-    /// Processes with commands that overlap another's.
+    #[allow(missing_docs)] // the JSON document's name says it
     pub processes: usize,
-    /// Seconds in which commands of more than one process overlap by their stamps.
-    pub overlap: f64,
-    /// The same once stretches that belong to another process are taken off.
-    pub left: f64,
-}
-
-impl Shared {
-    /// Whether it is known whose turn it was.
-    pub fn is_separated(&self) -> bool {
-        self.left <= LEFT * self.overlap
-    }
+    /// Time in which their commands overlap by their stamps.
+    #[serde(rename = "overlap_ns", serialize_with = "as_ns")]
+    pub overlap_seconds: f64,
+    /// The same once turns are separated.
+    #[serde(rename = "left_ns", serialize_with = "as_ns")]
+    pub left_seconds: f64,
+    /// Whether the stamps show whose turn it was. Where not, each process counts for an equal
+    /// share.
+    pub separated: bool,
 }
 
 /// Usual length of each process's classes: the median of its spans; those seen too rarely are not
@@ -182,8 +183,9 @@ pub fn separate(spans: &mut Vec<Span>, owners: &mut Vec<u32>) -> Option<Shared> 
     pieces.sort_by_key(|p| p.0.start);
     *spans = pieces.iter().map(|p| p.0).collect();
     *owners = pieces.iter().map(|p| p.1).collect();
-    let (left, _) = overlap(spans, owners);
-    Some(Shared { processes, overlap: before, left })
+    let (left_seconds, _) = overlap(spans, owners);
+    let separated = left_seconds <= LEFT * before;
+    Some(Shared { processes, overlap_seconds: before, left_seconds, separated })
 }
 
 #[cfg(test)]
@@ -239,7 +241,8 @@ mod tests {
         let shared = separate(&mut spans, &mut owners).expect("they overlap all the time");
         assert_eq!(shared.processes, 2);
         assert!(
-            shared.overlap > 39.0 * 1900e-9 && shared.left < 0.1 * shared.overlap,
+            shared.overlap_seconds > 39.0 * 1900e-9
+                && shared.left_seconds < 0.1 * shared.overlap_seconds,
             "{shared:?}"
         );
         for of in [0, 1] {

@@ -3,7 +3,6 @@
 //! everything to.
 
 pub use crate::time::HostNs;
-use std::fmt;
 
 /// Energy in joules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
@@ -16,24 +15,6 @@ pub struct Watts(pub f64);
 /// Duration in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
 pub struct Seconds(pub f64);
-
-impl fmt::Display for Joules {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} J", self.0)
-    }
-}
-
-impl fmt::Display for Watts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} W", self.0)
-    }
-}
-
-impl fmt::Display for Seconds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} s", self.0)
-    }
-}
 
 /// A class of device work that gets one row of the result: a kernel name (or kernel and NDRange, or
 /// call site), or a transfer direction. Dense: the caller numbers classes from zero.
@@ -49,21 +30,3 @@ impl ClassId {
 /// A device whose overlapping commands share its time. Commands of different devices do not share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceIndex(pub u16);
-
-macro_rules! units {
-    ($($unit:ident),*) => {$(
-        impl From<f64> for $unit {
-            fn from(value: f64) -> Self {
-                Self(value)
-            }
-        }
-
-        impl From<$unit> for f64 {
-            fn from(value: $unit) -> Self {
-                value.0
-            }
-        }
-    )*};
-}
-
-units!(Joules, Watts);

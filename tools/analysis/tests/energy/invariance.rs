@@ -31,7 +31,7 @@ fn small_run() -> impl Strategy<Value = (Vec<Span>, Vec<(HostNs, f64)>)> {
 fn small_solve(spans: &[Span], series: &Series) -> Option<Attribution> {
     let activity = Activity::new(spans, 3);
     let floors = known(40.0);
-    let response = ResponseModel::known(Response { window: 0.0, lag: 0.014, delay: 0.003 });
+    let response = fixed(Response { window: 0.0, lag: 0.014, delay: 0.003 });
     attribute(&problem(&activity, series, &floors, response)).ok()
 }
 
@@ -89,7 +89,7 @@ proptest! {
     #[test]
     fn twice_the_power_is_twice_the_energy((spans, samples) in small_run(), factor in 0.1f64..10.0) {
         let activity = Activity::new(&spans, 3);
-        let response = ResponseModel::known(Response { window: 0.0, lag: 0.014, delay: 0.003 });
+        let response = fixed(Response { window: 0.0, lag: 0.014, delay: 0.003 });
         let solve = |factor: f64| {
             let series = Series::Instant(samples.iter().map(|(at, v)| (*at, v * factor)).collect());
             let floors = [Floor::Known { rate: 40.0 * factor, sd: 0.2 * factor }];

@@ -51,7 +51,10 @@ fn joules_at_one_temperature_are_those_of_a_cool_run_and_of_a_warm_one() {
             let together = attribute_runs(&problems).expect("usable runs");
             let degrees: Vec<_> = together.iter().filter_map(|of| of.temperature).collect();
             assert_eq!((degrees.len(), degrees[0].runs), (2, 2));
-            assert!((degrees[0].idle.value / degrees[1].idle.value - 1.0).abs() < 1e-3);
+            assert!(
+                (degrees[0].idle_per_degree.value / degrees[1].idle_per_degree.value - 1.0).abs()
+                    < 1e-3
+            );
             for k in 0..4 {
                 let at_50 = |of: &Attribution| of.classes[k].per_launch_at_reference.unwrap();
                 let of_launch = |of: &Attribution| of.classes[k].busy.0 / of.classes[k].launches;

@@ -12,8 +12,8 @@ use super::{RecordedFormula, recorded, rows};
 use crate::interval::Interval;
 use clscope_analysis::Trace;
 use clscope_analysis::energy::{
-    self as fit, Activity, AttributionError, ClassId, DriftModel, EstimatedTime, Evidence, HostNs,
-    Pooled, Problem, Response, Series, Span,
+    self as fit, Activity, AttributionError, ClassId, EstimatedTime, Evidence, HostNs, Pooled,
+    Problem, Response, Series, Span,
 };
 use clscope_analysis::stats::beside::Repeated;
 use clscope_sensors::gpu_power::{Choice, Containment};
@@ -284,7 +284,7 @@ fn drift(
         let (activity, series) = inside(ran, power, Some(run));
         fit::attribute(&Problem { activity: &activity, series: &series, ..*of_all }).ok()?.drift
     };
-    let rank = |d: &fit::Drift| (d.noticed, d.relative.abs());
+    let rank = |d: &fit::Drift| (d.noticed, d.share.value.abs());
     let more = |a: &fit::Drift, b: &fit::Drift| {
         let ((noticed, share), (other, less)) = (rank(a), rank(b));
         noticed.cmp(&other).then(share.total_cmp(&less))
@@ -333,7 +333,7 @@ pub(super) fn measure(
         response: power.response,
         floors: &[],
         states: &[],
-        drift: DriftModel::Polynomial(DRIFT),
+        drift: DRIFT,
         temperature: super::workers::temperature(device, readings),
         pooled: pooled.map(|of| (of.0, of.1)),
         found: None,
@@ -416,7 +416,7 @@ pub(super) fn measure(
     let length = |(at, time): (usize, &fit::ClassTime)| {
         time.busy_s / (time.launches * per_span.get(at).copied().unwrap_or(1.0)).max(1.0)
     };
-    let lengths: Vec<f64> = activity.times().iter().enumerate().map(length).collect();
+    let lengths: Vec<f64> = activity.totals().iter().enumerate().map(length).collect();
     let (workers, unlike) = super::workers::workers(device, &found, &lengths);
     out.notes.extend(unlike.iter().map(|class| super::workers::told_unlike(device, *class)));
     let problem = Problem { workers: &workers, ..problem };

@@ -2,7 +2,6 @@
 //! speak of which device ([`power`]), and joules per kernel ([`attribute`]). Refuses to fit
 //! anything: the analysis does that.
 
-mod absence;
 pub mod activity;
 pub mod around;
 pub mod attribute;

@@ -2,9 +2,10 @@
 //! show. Joules, watts and seconds, which JSON gives in nanoseconds; what is not known is null.
 #![allow(missing_docs)] // fields are named as in the JSON document
 
-pub use super::absence::{Absence, Basis};
 use super::around::LaunchEnergy;
 use crate::interval::{Interval, as_ns, as_some_ns};
+pub use clscope_analysis::energy::turns::Shared;
+pub use clscope_analysis::energy::{Absence, Drift, Gaps, Temperature};
 use clscope_analysis::energy::{Evidence, Load};
 use serde::Serialize;
 
@@ -277,31 +278,6 @@ impl Window {
     }
 }
 
-/// Temperature of a device, degrees Celsius.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Temperature {
-    pub mean_c: f64,
-    pub min_c: f64,
-    pub max_c: f64,
-    /// What a degree adds to idle power, as a share.
-    pub idle_per_degree: Interval,
-    /// What a degree adds to joules above idle, as a share.
-    pub above_idle_per_degree: Interval,
-    /// How many runs of the device say what a degree adds.
-    pub runs: usize,
-}
-
-impl Temperature {
-    /// From the least to the most, in whole degrees.
-    pub fn range(&self) -> String {
-        match (self.min_c.round(), self.max_c.round()) {
-            (least, most) if least == most => format!("{least} C"),
-            (least, most) => format!("{least} to {most} C"),
-        }
-    }
-}
-
 /// A part of what was measured on a device.
 #[derive(Debug, Clone, Copy)]
 pub struct Part<'e> {
@@ -324,20 +300,16 @@ pub enum PartOf<'e> {
     Rest,
 }
 
-/// Several processes on one device.
-#[derive(Debug, Clone, Copy, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Shared {
-    pub processes: usize,
-    /// Time in which their commands overlap by their stamps.
-    #[serde(rename = "overlap_ns", serialize_with = "as_ns")]
-    pub overlap_seconds: f64,
-    /// The same once turns are separated.
-    #[serde(rename = "left_ns", serialize_with = "as_ns")]
-    pub left_seconds: f64,
-    /// Whether the stamps show whose turn it was. Where not, each process counts for an equal
-    /// share.
-    pub separated: bool,
+/// From which readings the joules of a class come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Basis {
+    /// Those of the run.
+    #[default]
+    Run,
+    /// Those of the run, and of windows in which it ran alone, over and over.
+    Alone,
+    /// A sum of the run, and the device's energy model.
+    Model,
 }
 
 /// One class of commands.
@@ -484,15 +456,6 @@ pub struct Floor {
 
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Gaps {
-    #[serde(rename = "time_ns", serialize_with = "as_ns")]
-    pub seconds: f64,
-    /// Null where a floor that they were at is not known.
-    pub joules: Option<Interval>,
-}
-
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Iteration {
     pub kernel: String,
     pub iterations: usize,
@@ -512,11 +475,4 @@ pub struct Response {
     pub lag_seconds: f64,
     #[serde(rename = "delay_ns", serialize_with = "as_ns")]
     pub delay_seconds: f64,
-}
-
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Drift {
-    /// Of the power at the start.
-    pub share: Interval,
 }

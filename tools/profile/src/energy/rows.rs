@@ -8,7 +8,7 @@ use super::result::{self, Absence, Basis, DeviceEnergy};
 use crate::interval::Interval;
 use clscope_analysis::Trace;
 use clscope_analysis::energy::{
-    self as fit, Attribution, ClassEnergy, GroupEnergy, Problem, Unknown, turns,
+    self as fit, Attribution, ClassEnergy, GroupEnergy, Problem, turns,
 };
 
 /// A device of which nothing is known yet but its sensor.
@@ -27,12 +27,7 @@ pub(super) fn unknown(trace: &Trace<'_>, device: &PhysicalDevice, power: &Power)
         sensors: power.sources.clone(),
         identity: device.identity(trace),
         unplaced: device.unplaced,
-        shared: device.shared.map(|s| result::Shared {
-            processes: s.processes,
-            overlap_seconds: s.overlap,
-            left_seconds: s.left,
-            separated: s.is_separated(),
-        }),
+        shared: device.shared,
         ..DeviceEnergy::default()
     }
 }
@@ -53,7 +48,7 @@ pub(super) fn fill(
     out.classes = classes(device, problem, result);
     out.groups = result.groups.iter().map(|g| group(device, g)).collect();
     out.floors = floors(result);
-    out.gaps = Some(result::Gaps { seconds: result.gaps.seconds.0, joules: result.gaps.joules });
+    out.gaps = Some(result.gaps);
     out.iteration = options.iteration_kernel.clone().zip(result.iteration).map(|(kernel, i)| {
         result::Iteration {
             kernel,
@@ -70,14 +65,7 @@ pub(super) fn fill(
     });
     out.residual_watts = Some(result.residual.0);
     out.residual_correlation = Some(result.residual_correlation);
-    out.temperature = result.temperature.map(|of| result::Temperature {
-        mean_c: of.mean,
-        min_c: of.least,
-        max_c: of.most,
-        idle_per_degree: of.idle,
-        above_idle_per_degree: of.above,
-        runs: of.runs,
-    });
+    out.temperature = result.temperature;
     out.evidence = result.evidence;
     out.readings = result.readings;
     doubts(out, device, result);
@@ -129,11 +117,7 @@ fn figures(row: &ClassEnergy, per_span: f64) -> result::Class {
         dynamic_joules: row.dynamic,
         idle_joules: row.idle,
         energy_delay: row.energy_delay.map(|e| e / (per_span * per_span)),
-        absence: row.unknown.map(|unknown| match unknown {
-            Unknown::InSum => Absence::InSum,
-            Unknown::Wide => Absence::Wide,
-            Unknown::NotRead => Absence::NotRead,
-        }),
+        absence: row.absence,
         needed_seconds: row.needed.map(|needed| needed.0),
         group: row.group,
         ..result::Class::default()
@@ -170,19 +154,13 @@ fn floors(result: &Attribution) -> Vec<result::Floor> {
 
 /// How power changed from start to end, of one run or of the one of `runs` in which it did so most.
 /// What differs from run to run is no drift.
-pub(super) fn drift(out: &mut DeviceEnergy, found: Option<fit::Drift>, runs: usize) {
-    out.drift = found.map(|d| result::Drift {
-        share: Interval::estimated(
-            d.relative,
-            d.relative - d.half_width,
-            d.relative + d.half_width,
-        ),
-    });
+pub(super) fn drift(out: &mut DeviceEnergy, found: Option<result::Drift>, runs: usize) {
+    out.drift = found;
     if let Some(d) = found.filter(|d| d.noticed) {
         out.notes.push(format!(
             "power changed by {:+.1} % +- {:.1} from start to end of {} (temperature or clock): figures are means over it",
-            d.relative * 100.0,
-            d.half_width * 100.0,
+            d.share.value * 100.0,
+            d.share.half() * 100.0,
             if runs > 1 { "one of the runs" } else { "the run" }
         ));
     }

@@ -1,7 +1,7 @@
 //! Owns what changes powers within a run: rests, temperature, the first of its work, what is slow.
 //! Refuses to fit.
 
-use super::{DriftModel, Problem, REFERENCE_C, Worker};
+use super::{Problem, REFERENCE_C, Worker};
 use crate::energy::activity::Activity;
 use crate::energy::design::Columns;
 use crate::energy::mixed::Effect;
@@ -135,12 +135,8 @@ pub(super) fn effects(
         _ => 0.0,
     });
     out.push(effect((0.0, ONSET.0), none(), onset));
-    let degree = match problem.drift {
-        DriftModel::None => 0,
-        DriftModel::Polynomial(most) => {
-            most.min(4).min((n / ROWS_PER_DEGREE).max(usize::from(n >= ROWS_TO_DRIFT)))
-        }
-    };
+    let allowed = (n / ROWS_PER_DEGREE).max(usize::from(n >= ROWS_TO_DRIFT));
+    let degree = problem.drift.min(4).min(allowed);
     let (start, end) = (rows.rows[0].to, rows.rows[n - 1].to);
     let length = (end - start).max(f64::MIN_POSITIVE);
     let polynomial = |d: usize, at: f64| {
@@ -213,7 +209,7 @@ fn rounded_at_ends(
 }
 
 /// A value between knots, in order of time; that of the nearer end outside.
-fn interpolated(knots: &[(f64, f64)], at: f64) -> f64 {
+pub(in crate::energy) fn interpolated(knots: &[(f64, f64)], at: f64) -> f64 {
     let behind = knots.partition_point(|knot| knot.0 <= at);
     match (knots[..behind].last(), knots.get(behind)) {
         (Some(a), Some(b)) => a.1 + (b.1 - a.1) * (at - a.0) / (b.0 - a.0),

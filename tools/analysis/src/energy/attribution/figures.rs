@@ -2,19 +2,18 @@
 //! iterations, each with its interval. Refuses to fit.
 
 use super::{
-    AIM, DEGREE, Drift, Effect, Fitted, Floor, NOTICED, PRECISE, Problem, WHOLE_DEGREES, WIDEST,
-    common, own_shares,
+    AIM, DEGREE, Effect, Fitted, Floor, NOTICED, PRECISE, Problem, WHOLE_DEGREES, WIDEST, common,
+    own_shares,
 };
 use crate::energy::compare;
 use crate::energy::mixed::Contrast;
 use crate::energy::report::{
-    Attribution, ClassEnergy, Degrees, FloorEnergy, GapCost, GroupEnergy, IterationEnergy, Loads,
-    Unknown,
+    Absence, Attribution, ClassEnergy, Drift, FloorEnergy, Gaps, GroupEnergy, IterationEnergy,
+    Loads, Temperature,
 };
-use crate::energy::response::Response;
 use crate::energy::sensor::{RowKind, Rows};
 use crate::energy::sums::known_sums;
-use crate::energy::units::{ClassId, Seconds, Watts};
+use crate::energy::units::{ClassId, HostNs, Seconds, Watts};
 use crate::interval::Interval;
 use crate::quantile::NORMAL_95;
 use std::collections::BTreeMap;
@@ -33,6 +32,14 @@ impl Part {
 
     fn all(&self) -> Contrast {
         sparse(self.above.iter().zip(&self.idle).map(|(a, b)| a + b))
+    }
+
+    fn above(&self) -> Contrast {
+        sparse(self.above.iter().copied())
+    }
+
+    fn idle(&self) -> Contrast {
+        sparse(self.idle.iter().copied())
     }
 }
 
@@ -166,7 +173,7 @@ fn parts(problem: &Problem<'_>, of: &Fitted) -> Parts {
     for ((k, &class), part) in of.present.iter().enumerate().zip(&mut classes) {
         let ran = part.above[model.kernel(k)];
         if ran > 0.0 {
-            let placed = of.busy[class] / of.times[class].ratio;
+            let placed = of.busy[class] / problem.activity.estimated(class).ratio;
             scale(&mut part.above, placed / ran);
             scale(&mut part.idle, of.busy[class] / ran);
             unseen += (placed - ran).abs() * model.value(model.kernel(k));
@@ -193,28 +200,28 @@ pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attributi
     let states = problem.floors.len();
     let Parts { classes: parts, is_own, rests, at_work, unseen, measured, covered, noise } =
         self::parts(problem, of);
-    let all: Vec<Contrast> = parts.iter().map(Part::all).collect();
-    let above = |k: usize| sparse(parts[k].above.iter().copied());
-    let idle = |k: usize| sparse(parts[k].idle.iter().copied());
+    let [all, above, idle] = [Part::all, Part::above, Part::idle]
+        .map(|of| parts.iter().map(of).collect::<Vec<Contrast>>());
+    // Half-width of the interval of a class's time, as a share of it.
+    let relative = |k: usize| activity.estimated(of.present[k]).relative;
     // Energies if the times were known.
     let timed: Vec<Interval> = all.iter().map(|part| model.contrast(part, true)).collect();
     // Idle energy is as uncertain as the time that it is for.
-    let open: Vec<f64> = (0..of.present.len())
-        .map(|k| match of.times[of.present[k]].relative {
-            relative if relative > 0.0 => match model.contrast(&idle(k), true).value {
-                stood if stood > 0.0 => relative * stood,
-                _ => 0.0,
-            },
+    let open = |k: usize| match relative(k) {
+        relative if relative > 0.0 => match model.contrast(&idle[k], true).value {
+            stood if stood > 0.0 => relative * stood,
             _ => 0.0,
-        })
-        .collect();
+        },
+        _ => 0.0,
+    };
+    let open: Vec<f64> = (0..of.present.len()).map(open).collect();
     let opened = |joules: Interval, members: &[usize]| {
         let more = members.iter().fold(0.0, |all: f64, &k| all.hypot(open[k]));
         if more > 0.0 { joules.open_by(more).at_least(0.0) } else { joules }
     };
     let busy = |members: &[usize]| -> f64 { members.iter().map(|&k| of.busy[of.present[k]]).sum() };
     let busy_open = |members: &[usize]| {
-        let open = |&k: &usize| of.times[of.present[k]].relative * of.busy[of.present[k]];
+        let open = |&k: &usize| relative(k) * of.busy[of.present[k]];
         members.iter().map(open).fold(0.0, f64::hypot) / busy(members)
     };
     // Watts are of both: above idle they fall as the time rises.
@@ -272,9 +279,9 @@ pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attributi
     let rows_of_groups: Vec<GroupEnergy> = groups
         .iter()
         .map(|group| {
-            let joules = model.contrast(&sum(group.iter().map(|&k| all[k].clone())), true);
-            let above = sum(group.iter().map(|&k| above(k)));
-            let stood = model.contrast(&sum(group.iter().map(|&k| idle(k))), true);
+            let of_group = |each: &[Contrast]| sum(group.iter().map(|&k| each[k].clone()));
+            let joules = model.contrast(&of_group(&all), true);
+            let (above, stood) = (of_group(&above), model.contrast(&of_group(&idle), true));
             GroupEnergy {
                 classes: group.iter().map(|&k| ClassId(of.present[k] as u32)).collect(),
                 busy: Seconds(busy(group)),
@@ -286,9 +293,7 @@ pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attributi
             }
         })
         .collect();
-    let joules_at_rest = |rest: &Rest| {
-        model.contrast(&sparse(rest.part.idle.iter().copied()), true).moved(rest.read)
-    };
+    let joules_at_rest = |rest: &Rest| model.contrast(&rest.part.idle(), true).moved(rest.read);
     let floors: Vec<FloorEnergy> = rests
         .iter()
         .enumerate()
@@ -305,7 +310,7 @@ pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attributi
                 watts: is_known.then_some(watts),
                 idle: Seconds(own.seconds),
                 joules: is_known.then(|| joules_at_rest(own)),
-                load: model.load(&sparse(own.part.idle.iter().copied())),
+                load: model.load(&own.part.idle()),
             }
         })
         .collect();
@@ -323,28 +328,30 @@ pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attributi
         .map(|class| {
             let k = of.present.iter().position(|of| *of == class);
             let total = activity.totals[class];
-            let busy = of.times[class].ratio * total.busy_s;
+            let busy = activity.estimated(class).ratio * total.busy_s;
             let duration = if total.launches > 0.0 { busy / total.launches } else { 0.0 };
             let covered_busy = of.busy[class];
             let group = k.and_then(|k| groups.iter().position(|group| group.contains(&k)));
             let joules = k.map(|k| energies[k]);
             let wide = joules.map(|joules| joules.relative().unwrap_or(f64::INFINITY));
-            let unknown = match (wide, group) {
-                (None, _) => Some(Unknown::NotRead),
-                (_, Some(group)) if groups[group].len() > 1 => Some(Unknown::InSum),
+            let absence = match (wide, group) {
+                (None, _) => Some(Absence::NotRead),
+                (_, Some(group)) if groups[group].len() > 1 => Some(Absence::InSum),
                 (Some(wide), _) if wide <= WIDEST => None,
-                _ => Some(Unknown::Wide),
+                _ => Some(Absence::Wide),
             };
-            let known = joules.filter(|_| unknown.is_none());
-            let part =
-                |of: Contrast| known.filter(|_| !floor_open).map(|_| model.contrast(&of, true));
+            let known = joules.filter(|_| absence.is_none());
+            let part = |each: &[Contrast]| {
+                let k = k.filter(|_| known.is_some() && !floor_open)?;
+                Some(model.contrast(&each[k], true))
+            };
             let each = known.map(|joules| joules.times(duration / covered_busy));
             let needed = wide.filter(|wide| *wide > PRECISE && wide.is_finite());
             let at_reference = known.and(k).and_then(at_reference);
             let loads = |k: usize| Loads {
                 joules: model.load(&all[k]),
-                dynamic: model.load(&above(k)),
-                idle: model.load(&idle(k)),
+                dynamic: model.load(&above[k]),
+                idle: model.load(&idle[k]),
                 at_reference: at_reference
                     .map_or([0.0; 2], |(_, load)| load.map(|n| n * duration / covered_busy)),
             };
@@ -354,27 +361,26 @@ pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attributi
                 busy: Seconds(busy),
                 covered: Seconds(covered_busy),
                 group,
-                watts: known.and(k).map(|k| watts(timed[k], &above(k), &[k])),
+                watts: known.and(k).map(|k| watts(timed[k], &above[k], &[k])),
                 joules_per_launch: each,
                 per_launch_at_reference: at_reference
                     .map(|(joules, _)| joules.times(duration / covered_busy)),
                 loads: k.map_or_else(Loads::default, loads),
                 joules: known,
-                dynamic: k.and_then(|k| part(above(k))),
-                idle: k.and_then(|k| part(idle(k)).map(|stood| opened(stood, &[k]))),
+                dynamic: part(&above),
+                idle: k.zip(part(&idle)).map(|(k, stood)| opened(stood, &[k])),
                 energy_delay: each.map(|joules| joules.value * duration),
                 needed: needed.map(|wide| Seconds(covered * (wide / AIM).powi(2))),
-                unknown,
+                absence,
             }
         })
         .collect();
     let residuals: Vec<f64> = (0..of.rows.rows.len()).map(|i| of.residual(i)).collect();
     let power: f64 = residuals.iter().map(|e| e * e).sum();
     let lagged: f64 = residuals.windows(2).map(|pair| pair[0] * pair[1]).sum();
-    let assembly = Assembly { problem, rows: &of.rows, response: of.response };
     Attribution {
         classes,
-        gaps: assembly.gaps(&floors),
+        gaps: gaps(problem, &of.rows, &floors),
         groups: rows_of_groups,
         floors,
         measured,
@@ -385,10 +391,11 @@ pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attributi
         ),
         response: of.response,
         drift: drift(of),
-        temperature: of.named.warmth.map(|([mean, least, most], shares)| {
-            let share = |i: usize| model.contrast(&[(model.share(shares[i]), 1.0)], false);
+        temperature: of.named.warmth.map(|([mean_c, min_c, max_c], shares)| {
+            let [idle_per_degree, above_idle_per_degree] =
+                shares.map(|of| model.contrast(&[(model.share(of), 1.0)], false));
             let runs = problem.pooled.map_or(1, |(all, _)| all.runs);
-            Degrees { mean, least, most, idle: share(0), above: share(1), runs }
+            Temperature { mean_c, min_c, max_c, idle_per_degree, above_idle_per_degree, runs }
         }),
         evidence: match (&problem.pooled, of.named.warmth) {
             (Some((_, own)), _) => *own,
@@ -401,7 +408,7 @@ pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attributi
         readings: of.rows.rows.len(),
         faults: of.rows.faults,
         rejected_spans: activity.rejected(),
-        iteration: assembly.iteration(),
+        iteration: iteration(problem, &of.rows, of.response.delay),
     }
 }
 
@@ -418,81 +425,57 @@ fn drift(of: &Fitted) -> Option<Drift> {
     let odd: Contrast =
         of.named.slow.clone().step_by(2).map(|effect| (of.model.share(effect), 2.0)).collect();
     let change = (!odd.is_empty()).then(|| of.model.contrast(&odd, false))?;
-    let half_width = change.half();
-    let noticed = change.value.abs() > half_width.max(NOTICED);
-    Some(Drift { relative: change.value, half_width, noticed })
+    let noticed = change.value.abs() > change.half().max(NOTICED);
+    Some(Drift { share: Interval::symmetric(change.value, change.half()), noticed })
 }
 
-/// What gaps and iterations are put together from.
-struct Assembly<'a> {
-    problem: &'a Problem<'a>,
-    rows: &'a Rows,
-    response: Response,
-}
-
-impl Assembly<'_> {
-    /// Time between the first start and the last end in which nothing ran and the sensor was read,
-    /// each part at the rate of the floor that it was at.
-    fn gaps(&self, floors: &[FloorEnergy]) -> GapCost {
-        let activity = self.problem.activity;
-        let (mut gaps, mut end) = (Vec::new(), f64::NEG_INFINITY);
-        for segment in &activity.segments {
-            if segment.from > end && end.is_finite() {
-                gaps.push((end, segment.from));
-            }
-            end = end.max(segment.to);
-        }
-        let gaps = match activity.runs.is_empty() {
-            true => gaps,
-            false => common(&gaps, &activity.runs),
+/// Time between the first start and the last end in which nothing ran and the sensor was read, each
+/// part at the rate of the floor that it was at.
+fn gaps(problem: &Problem<'_>, rows: &Rows, floors: &[FloorEnergy]) -> Gaps {
+    let activity = problem.activity;
+    let mut gaps = activity.gaps();
+    gaps.retain(|(from, to)| from.is_finite() && to.is_finite());
+    let seconds = |of: &(HostNs, HostNs)| (activity.seconds(of.0), activity.seconds(of.1));
+    let own: Vec<_> = problem.own.iter().map(seconds).collect();
+    // Where these are not given, they are all of the time.
+    for within in [&activity.runs, &own].into_iter().filter(|of| !of.is_empty()) {
+        gaps = common(&gaps, within);
+    }
+    let gaps = common(&gaps, &rows.coverage());
+    let length = |of: &[(f64, f64)]| of.iter().map(|(from, to)| to - from).sum::<f64>();
+    let seconds = length(&gaps);
+    let (mut others, mut joules) = (0.0, Some(Interval::exact(0.0)));
+    // State 0 is where the device was at none of the others.
+    for floor in floors.iter().rev() {
+        let spans = problem.states.iter().filter(|span| span.state == floor.state);
+        let spans = spans.map(|s| (activity.seconds(s.start), activity.seconds(s.end)));
+        let here = match floor.state {
+            0 => (seconds - others).max(0.0),
+            _ => length(&common(&gaps, &spans.collect::<Vec<_>>())),
         };
-        let own = self.problem.own.iter();
-        let own: Vec<_> = own.map(|of| (activity.seconds(of.0), activity.seconds(of.1))).collect();
-        let gaps = if own.is_empty() { gaps } else { common(&gaps, &own) };
-        let gaps = common(&gaps, &self.rows.coverage());
-        let length = |of: &[(f64, f64)]| of.iter().map(|(from, to)| to - from).sum::<f64>();
-        let seconds = length(&gaps);
-        let mut others = 0.0;
-        let mut joules = Some(Interval::exact(0.0));
-        // State 0 is where the device was at none of the others.
-        for floor in floors.iter().rev() {
-            let spans = self.problem.states.iter().filter(|span| span.state == floor.state);
-            let spans = spans.map(|s| (activity.seconds(s.start), activity.seconds(s.end)));
-            let here = match floor.state {
-                0 => (seconds - others).max(0.0),
-                _ => length(&common(&gaps, &spans.collect::<Vec<_>>())),
-            };
-            others += here;
-            if here > 0.0 {
-                joules = joules.zip(floor.watts).map(|(sum, watts)| sum.join(watts.times(here)));
-            }
+        others += here;
+        if here > 0.0 {
+            joules = joules.zip(floor.watts).map(|(sum, watts)| sum.join(watts.times(here)));
         }
-        GapCost { seconds: Seconds(seconds), joules }
     }
+    Gaps { seconds, joules }
+}
 
-    /// Measured energy from the first marker inside the coverage to the last, over the iterations
-    /// between.
-    fn iteration(&self) -> Option<IterationEnergy> {
-        let activity = self.problem.activity;
-        let cumulative = compare::Cumulative::new(self.rows);
-        let (from, to) = cumulative.range()?;
-        let inside: Vec<f64> = self
-            .problem
-            .iterations
-            .iter()
-            .map(|&at| activity.seconds(at) + self.response.delay)
-            .filter(|&at| from <= at && at <= to)
-            .collect();
-        let count = inside.len().checked_sub(1).filter(|&n| n > 0)?;
-        let (first, last) = (inside[0], inside[count]);
-        let joules = cumulative.at(last) - cumulative.at(first);
-        // Where inside a reading a marker falls is not seen: half a reading at either end.
-        let edge =
-            joules / (last - first).max(f64::MIN_POSITIVE) * self.rows.period / 2.0_f64.sqrt();
-        Some(IterationEnergy {
-            iterations: count,
-            joules: Interval::above_none(joules / count as f64, edge / count as f64),
-            seconds: Seconds((last - first) / count as f64),
-        })
-    }
+/// Measured energy from the first marker inside the coverage to the last, over the iterations between.
+fn iteration(problem: &Problem<'_>, rows: &Rows, delay: f64) -> Option<IterationEnergy> {
+    let activity = problem.activity;
+    let cumulative = compare::Cumulative::new(rows);
+    let (from, to) = cumulative.range()?;
+    let markers = problem.iterations.iter().map(|&at| activity.seconds(at) + delay);
+    let inside: Vec<f64> = markers.filter(|&at| from <= at && at <= to).collect();
+    let count = inside.len().checked_sub(1).filter(|&n| n > 0)?;
+    let (first, last) = (inside[0], inside[count]);
+    let joules = cumulative.at(last) - cumulative.at(first);
+    // Where inside a reading a marker falls is not seen: half a reading at either end.
+    let edge = joules / (last - first).max(f64::MIN_POSITIVE) * rows.period / 2.0_f64.sqrt();
+    Some(IterationEnergy {
+        iterations: count,
+        joules: Interval::above_none(joules / count as f64, edge / count as f64),
+        seconds: Seconds((last - first) / count as f64),
+    })
 }

@@ -4,9 +4,7 @@ use super::super::shapes::{self, Shape, Tally};
 use super::{By, CAPTURED, Grouping, PhysicalDevice, class_name, devices, sized};
 use clscope_analysis::Trace;
 use clscope_analysis::align::Alignment;
-use clscope_analysis::energy::{
-    ClassId, DeviceIndex, HostNs, Launch, Span, Timing, place_each, place_overlapping, turns,
-};
+use clscope_analysis::energy::{ClassId, DeviceIndex, HostNs, Launch, Span, Timing, place, turns};
 use clscope_analysis::event::{Event, Outcome};
 use clscope_analysis::ids::IdMap;
 use clscope_analysis::stats::beside::Copied;
@@ -192,13 +190,7 @@ impl<'t, 'a, 's> Collector<'t, 'a, 's> {
             let definitions = &trace.process(ProcessIndex(process)).definitions;
             let in_order = definitions.queues.get(&queue).is_none_or(|q| !q.is_out_of_order());
             let of = &mut devices[those.device];
-            if in_order {
-                of.unplaced += place_each(those.launches(), |span| of.push(span, process));
-            } else {
-                let placed = place_overlapping(&those.launches().collect::<Vec<_>>());
-                placed.spans.into_iter().for_each(|span| of.push(span, process));
-                of.unplaced += placed.unplaced;
-            }
+            of.unplaced += place(those.launches(), in_order, |span| of.push(span, process));
         }
         for copy in Copied::of_all(trace, alignment).into_iter().flatten() {
             let definitions = &trace.process(copy.process).definitions;

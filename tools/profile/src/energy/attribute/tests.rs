@@ -369,7 +369,12 @@ fn what_workers_measured_does_not_settle_whose_turn_it_was() {
     let (basis, alone) = figures(&device);
     assert_eq!(basis, result::Basis::Alone, "repetitions are part of the figure");
     for left in [0.0, 1.0] {
-        device.shared = Some(Shared { processes: 2, overlap: 1.0, left });
+        device.shared = Some(Shared {
+            processes: 2,
+            overlap_seconds: 1.0,
+            left_seconds: left,
+            separated: left <= 0.3,
+        });
         let (_, shared) = figures(&device);
         for (narrow, wide) in alone.iter().zip(&shared) {
             assert_eq!(narrow.value, wide.value);
