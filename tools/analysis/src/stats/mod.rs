@@ -34,7 +34,7 @@ use busy::held::Holds;
 pub use busy::host_path::HostPath;
 use busy::{Busy, Held, Lead};
 use clscope_trace::Untimed;
-use clscope_trace::record::{CommandKind, flag, size_class};
+use clscope_trace::record::{flag, size_class};
 use command_buffers::{CommandBuffers, InCommandBuffers};
 pub use commands::{Bias, CommandSums};
 use estimate::Sampled;
@@ -57,11 +57,8 @@ pub const SPAN_BIAS: &str = "span-bias-ns";
 /// CL_EVENT_COMMAND_EXECUTION_STATUS, which an application that polls asks for.
 const EXECUTION_STATUS: u32 = 0x11d3;
 
-/// Class of a kernel: process, kernel id, queue id, and what else the caller separates launches by.
-type KernelKey = (ProcessIndex, u32, u32, u32);
-
-/// Class of another command: process, kind, queue id, and size class.
-type CommandKey = (ProcessIndex, CommandKind, u32, u32);
+/// Class of commands: process, what they are, queue id, and their part ([`part_of`]).
+type Key = (ProcessIndex, WaitedFor, u32, u32);
 
 /// The key by which launches of a kernel are separated: a number of each, 0 for all.
 pub type Variant = fn(&clscope_trace::record::Command<'_>) -> u32;
@@ -69,8 +66,7 @@ pub type Variant = fn(&clscope_trace::record::Command<'_>) -> u32;
 /// The sums of a trace, with the ids of its processes.
 #[derive(Debug, Clone, Default)]
 pub struct Stats {
-    kernels: BTreeMap<KernelKey, CommandSums>,
-    commands: BTreeMap<CommandKey, CommandSums>,
+    sums: BTreeMap<Key, CommandSums>,
     functions: Vec<Vec<CallSums>>,
     /// Per process.
     waits: Vec<Waits>,
@@ -135,31 +131,35 @@ fn add_durations(time: &mut Distribution, call: &Call<'_>) {
 #[derive(Default)]
 struct Pass<'a> {
     threads: IdMap<ThreadState>,
-    /// Per process.
-    holds: Vec<Holds<'a>>,
-    /// Queue -> device and clock device.
-    queue_devices: IdMap<(u32, u32)>,
-    waiting: Vec<Vec<bool>>,
-    /// clGetEventInfo of each process.
-    poll: Vec<Option<u16>>,
-    /// Per process, whether its method may leave launches out.
-    sampling: Vec<bool>,
+    processes: Vec<OfProcess<'a>>,
+    /// Queue -> clock device.
+    queue_devices: IdMap<u32>,
     variant: Option<Variant>,
     /// In-order queues of such processes.
     windows: IdMap<Windows>,
     /// The same queues, with why the first of their commands was not seen to end.
     unproven: IdMap<(Unproven, Option<Unfinished>)>,
-    /// clFinish of each process.
-    finish: Vec<Option<u16>>,
-    /// The functions of each process that make buffers.
-    making: Vec<Vec<u16>>,
-    /// Per process, what the recorder ran itself.
-    beside: Vec<Beside>,
     command_buffers: CommandBuffers,
     /// Since when recording is paused, by process.
     paused: BTreeMap<u32, HostNs>,
     /// Device of a process -> what it is to all processes; empty of one process.
     together: IdMap<(usize, String)>,
+}
+
+/// The same of one process.
+struct OfProcess<'a> {
+    holds: Holds<'a>,
+    /// Whether a call of a function waits, by id.
+    waiting: Vec<bool>,
+    /// Ids of clGetEventInfo and clFinish.
+    poll: Option<u16>,
+    finish: Option<u16>,
+    /// The functions that make buffers.
+    making: Vec<u16>,
+    /// Whether its method may leave launches out.
+    sampling: bool,
+    /// What the recorder ran itself.
+    beside: Beside,
 }
 
 impl Pass<'_> {
@@ -176,14 +176,22 @@ fn key(process: ProcessIndex, id: u32) -> u64 {
     (u64::from(process.0) << 32) | u64::from(id)
 }
 
-/// A kernel and the variant of it, as windows know them.
-fn class(kernel: u32, variant: u32) -> u64 {
-    (u64::from(kernel) << 32) | u64::from(variant)
+/// The part of the commands of one kind that is estimated by itself: of kernels what else the caller
+/// separates launches by, of others the class of their size.
+fn part_of(record: &clscope_trace::record::Command<'_>, variant: Option<Variant>) -> u32 {
+    match record.kind.is_kernel() {
+        true => variant.map_or(0, |of| of(record)),
+        false => size_class(record.bytes),
+    }
 }
 
-/// A transfer's kind and size class, as windows know them: no kernel has the highest bit in its id.
-fn transfer_class(kind: CommandKind, size: u32) -> u64 {
-    (1 << 63) | class(kind as u32, size)
+/// What commands are, and their part, as windows know them: no kernel has the highest bit in its id.
+fn class(what: WaitedFor, part: u32) -> u64 {
+    let what = match what {
+        WaitedFor::Kernel(_, id) => u64::from(id),
+        WaitedFor::Command(kind) => (1 << 31) | kind as u64,
+    };
+    (what << 32) | u64::from(part)
 }
 
 impl Stats {
@@ -219,47 +227,45 @@ impl Stats {
             ..Self::default()
         };
         let mut pass = Pass { variant, ..Pass::default() };
+        let mut marked = Vec::with_capacity(trace.processes.len());
         for (index, process) in trace.processes.iter().enumerate() {
             let d = &process.definitions;
             let sampling = d.process.may_sample();
+            let process = ProcessIndex(index as u32);
             for queue in d.queues.values() {
                 let clock = d.clock_device(queue.id).unwrap_or(queue.device);
-                let key = key(ProcessIndex(index as u32), queue.id);
-                pass.queue_devices.insert(key, (queue.device, clock));
+                let key = key(process, queue.id);
+                pass.queue_devices.insert(key, clock);
                 if sampling && !queue.is_out_of_order() {
                     pass.windows.insert(key, Windows::default());
                     pass.unproven.insert(key, <_>::default());
                 }
             }
-            let id = |name| d.functions().find(|f| f.name == name).map(|f| f.id);
-            pass.finish.push(id("clFinish"));
-            pass.poll.push(id("clGetEventInfo"));
-            pass.making.push(MAKING.into_iter().filter_map(id).collect());
-            pass.holds.push(Holds::new(d));
-            pass.waiting.push(d.waiting());
             if trace.processes.len() > 1 {
-                let process = ProcessIndex(index as u32);
                 for device in d.devices.values().filter(|device| device.parent.is_none()) {
                     let of = query::across_processes(trace, process, device.id);
                     pass.together.insert(key(process, device.id), of);
                 }
             }
-            pass.sampling.push(sampling);
-            pass.beside.push(if sampling { Beside::collect(d) } else { Beside::default() });
-        }
-        // What is to be told in the order of all threads: waits, and the ends of windows.
-        let mut marked = pass.waiting.clone();
-        for (of, ids) in marked.iter_mut().zip(pass.finish.iter().zip(&pass.poll)) {
-            [ids.0, ids.1].into_iter().flatten().for_each(|id| of[usize::from(*id)] = true);
-        }
-        for (of, process) in marked.iter_mut().zip(&trace.processes) {
-            let recording = process
-                .definitions
-                .functions()
-                .filter(|f| command_buffers::RECORDING.contains(&f.name.as_str()));
-            recording.for_each(|f| of[usize::from(f.id)] = true);
-            let long = process.definitions.functions().filter(|f| may_be_long(f));
-            long.for_each(|f| of[usize::from(f.id)] = true);
+            let id = |name| d.functions().find(|f| f.name == name).map(|f| f.id);
+            let of = OfProcess {
+                holds: Holds::new(d),
+                waiting: d.waiting(),
+                poll: id("clGetEventInfo"),
+                finish: id("clFinish"),
+                making: MAKING.into_iter().filter_map(id).collect(),
+                sampling,
+                beside: if sampling { Beside::collect(d) } else { Beside::default() },
+            };
+            // What is to be told in the order of all threads: waits, and the ends of windows.
+            let is_told = |f: &&clscope_trace::defs::Function| {
+                command_buffers::RECORDING.contains(&f.name.as_str()) || may_be_long(f)
+            };
+            let told = d.functions().filter(is_told).map(|f| f.id);
+            let mut of_process = of.waiting.clone();
+            told.chain(of.poll).chain(of.finish).for_each(|id| of_process[usize::from(id)] = true);
+            marked.push(of_process);
+            pass.processes.push(of);
         }
         let (plain, tally) = plain::sums_and(trace, &marked, threads, || {
             let mut events = trace.marked(alignment, &marked);
@@ -274,7 +280,7 @@ impl Stats {
                 if let Event::Call(call) = event {
                     let d = &trace.process(call.process).definitions;
                     let index = call.process.0 as usize;
-                    if pass.making[index].contains(&call.function) {
+                    if pass.processes[call.process.0 as usize].making.contains(&call.function) {
                         out.buffers[index].made(call, d);
                     }
                     pass.command_buffers.add(call, d, &mut out.in_command_buffers);
@@ -355,23 +361,13 @@ impl Stats {
             let d = &trace.process(process).definitions;
             let device = d.queues.get(&queue).and_then(|q| d.devices.get(&q.device));
             let preempted = device.is_some_and(|d| d.is_cpu());
-            let of_queue = self.kernels.iter().filter(|(k, _)| k.0 == process && k.2 == queue);
-            let kernels =
-                of_queue.filter_map(|(k, sums)| Some((class(k.1, k.3), sums.estimated()?)));
-            let of_queue = self.commands.iter().filter(|(k, _)| k.0 == process && k.2 == queue);
-            let transfers = of_queue
-                .filter_map(|(k, sums)| Some((transfer_class(k.1, k.3), sums.estimated()?)));
-            let sampled: BTreeMap<u64, &Sampled> = kernels.chain(transfers).collect();
+            let is_own = |of: &Key| of.0 == process && of.2 == queue;
+            let own = self.sums.iter().filter(|(of, _)| is_own(of));
+            let own = own.filter_map(|(of, sums)| Some((class(of.1, of.3), sums.estimated()?)));
+            let sampled: BTreeMap<u64, &Sampled> = own.collect();
             let left = windows.left(&sampled, preempted);
-            for ((_, kernel, _, variant), sums) in
-                self.kernels.iter_mut().filter(|(k, _)| k.0 == process && k.2 == queue)
-            {
-                sums.left = left.get(&class(*kernel, *variant)).copied();
-            }
-            for ((_, kind, _, size), sums) in
-                self.commands.iter_mut().filter(|(k, _)| k.0 == process && k.2 == queue)
-            {
-                sums.left = left.get(&transfer_class(*kind, *size)).copied();
+            for (of, sums) in self.sums.iter_mut().filter(|(of, _)| is_own(of)) {
+                sums.left = left.get(&class(of.1, of.3)).copied();
             }
         }
     }
@@ -396,8 +392,9 @@ impl Stats {
         }
         Self::add_to_windows(call, pass);
         let process = call.process.0 as usize;
+        let of = &mut pass.processes[process];
         let blocking = matches!(&call.kept, Kept::Enqueue(e) if e.has(flag::BLOCKING));
-        let polls = pass.poll[process] == Some(call.function)
+        let polls = of.poll == Some(call.function)
             && matches!(call.kept, Kept::Plain { small: EXECUTION_STATUS, .. });
         let thread = pass.threads.entry(thread_key(call.process, call.thread)).or_default();
         let polled = std::mem::replace(&mut thread.polled, polls.then_some(call.span.end));
@@ -421,11 +418,11 @@ impl Stats {
                 None => time.add(inside),
             }
             waits.waited(call.function, 0, span);
-        } else if blocking || pass.waiting[process].get(index).copied().unwrap_or(false) {
+        } else if blocking || of.waiting.get(index).copied().unwrap_or(false) {
             add_durations(waits.time(call.function), call);
             let queue = match &call.kept {
                 Kept::Enqueue(e) => e.record.queue,
-                Kept::Plain { id, .. } if pass.finish[process] == Some(call.function) => *id,
+                Kept::Plain { id, .. } if of.finish == Some(call.function) => *id,
                 _ => 0,
             };
             waits.waited(call.function, queue, call.span);
@@ -437,10 +434,10 @@ impl Stats {
         let wall = &mut self.walls[process];
         if call.command().is_some() {
             let lead = Lead::at(call.span.begin, thread.take_path());
-            pass.holds[process].enqueued(call, lead);
+            of.holds.enqueued(call, lead);
             wall.enqueued(call.span, call.function);
         } else {
-            pass.holds[process].called(call);
+            of.holds.called(call);
             wall.called(call.span, call.function);
         }
         let begin = if polls { polled.unwrap_or(call.span.begin) } else { call.span.begin };
@@ -454,21 +451,18 @@ impl Stats {
     fn add_to_windows(call: &Call<'_>, pass: &mut Pass<'_>) {
         match &call.kept {
             Kept::Enqueue(e) if call.command().is_some() => {
-                let is_beside = pass.beside[call.process.0 as usize].is_at(e.record.id);
+                let is_beside = pass.processes[call.process.0 as usize].beside.is_at(e.record.id);
                 if is_beside {
                     pass.interrupt(call.process);
                 }
                 if let Some(windows) = pass.windows.get_mut(&key(call.process, e.record.queue)) {
-                    let launch = || match e.record.kind.is_kernel() {
-                        true => {
-                            let class =
-                                class(e.record.object, pass.variant.map_or(0, |of| of(&e.record)));
-                            Launch { class, geometry: e.record.geometry }
+                    let launch = || {
+                        let what = WaitedFor::identify(call.process, &e.record);
+                        let is_kernel = e.record.kind.is_kernel();
+                        Launch {
+                            class: class(what, part_of(&e.record, pass.variant)),
+                            geometry: if is_kernel { e.record.geometry } else { 0 },
                         }
-                        false => Launch {
-                            class: transfer_class(e.record.kind, size_class(e.record.bytes)),
-                            geometry: 0,
-                        },
                     };
                     let sampled = e.record.kind.is_sampled();
                     let what = if e.has(flag::READ) {
@@ -505,7 +499,7 @@ impl Stats {
             }
             // The queue is its only argument, and an object.
             Kept::Plain { id, .. }
-                if pass.finish[call.process.0 as usize] == Some(call.function)
+                if pass.processes[call.process.0 as usize].finish == Some(call.function)
                     && call.result == 0 =>
             {
                 if let Some(windows) = pass.windows.get_mut(&key(call.process, *id)) {
@@ -520,11 +514,12 @@ impl Stats {
         self.command_count += 1;
         let record = &command.enqueued.record;
         let (process, queue) = (command.process, record.queue);
-        let clock_device = pass.queue_devices.get(&key(process, queue)).map_or(0, |d| d.1);
+        let clock_device = pass.queue_devices.get(&key(process, queue)).copied().unwrap_or(0);
         let time = if let Outcome::Timed(times) = &command.outcome { Some(times) } else { None };
         let ran = time.and_then(|t| Some(t.placed?.span()));
-        let lead =
-            pass.holds[process.0 as usize].ended(command, ran.map(|span| (span.begin, span.end)));
+        let of_process = &mut pass.processes[process.0 as usize];
+        let sampling = of_process.sampling;
+        let lead = of_process.holds.ended(command, ran.map(|span| (span.begin, span.end)));
         self.timed += u64::from(time.is_some());
         let duration = time.map(|t| t.duration());
         if command.enqueued.has(flag::TIMED)
@@ -552,15 +547,9 @@ impl Stats {
             let sizes = self.sizes.entry((process, record.object)).or_default();
             sizes.add(record.geometry, duration);
         }
-        let sums = if record.kind.is_kernel() {
-            let variant = pass.variant.map_or(0, |of| of(record));
-            self.kernels.entry((process, record.object, queue, variant)).or_default()
-        } else {
-            self.commands
-                .entry((process, record.kind, queue, size_class(record.bytes)))
-                .or_default()
-        };
-        let sampling = pass.sampling[process.0 as usize];
+        let what = WaitedFor::identify(process, record);
+        let part = part_of(record, pass.variant);
+        let sums = self.sums.entry((process, what, queue, part)).or_default();
         let probability = record.probability();
         sums.add(command.moved_bytes(), duration, left_out, sampling, probability);
         command.at_most_ns.into_iter().for_each(|ns| sums.at_most.add(ns));
@@ -568,7 +557,6 @@ impl Stats {
             self.missing[process.0 as usize].bad_probabilities += 1;
         }
         self.buffers[process.0 as usize].used(command);
-        let what = WaitedFor::identify(process, record);
         let chosen = if sampling { probability.unwrap_or(1.0) } else { 1.0 };
         self.waits[process.0 as usize].ended(what, queue, left_out, chosen, ran);
         let (wall, paused) = (&self.walls[process.0 as usize], &self.paused[process.0 as usize]);

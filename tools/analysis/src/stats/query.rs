@@ -15,7 +15,6 @@ use crate::missing;
 use crate::time::{ProcessIndex, Span};
 use clscope_trace::Untimed;
 use clscope_trace::record::{CommandKind, Direction};
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 impl Stats {
@@ -94,8 +93,9 @@ impl Stats {
         key: impl Fn((ProcessIndex, u32, u32, u32)) -> Option<K>,
     ) -> BTreeMap<K, CommandSums> {
         let mut out: BTreeMap<K, CommandSums> = BTreeMap::new();
-        for (id @ (process, _, queue, _), sums) in &self.kernels {
-            let Some(key) = key(*id) else { continue };
+        for ((process, what, queue, variant), sums) in &self.sums {
+            let WaitedFor::Kernel(_, kernel) = what else { continue };
+            let Some(key) = key((*process, *kernel, *queue, *variant)) else { continue };
             let d = &trace.process(*process).definitions;
             let device = d.queues.get(queue).map_or(0, |q| q.device);
             let mut sums = sums.clone();
@@ -116,23 +116,15 @@ impl Stats {
         out
     }
 
-    /// The kernels of a process: kernel id, queue id, sums.
-    pub fn kernels_of(
+    /// The classes of a process's commands, kernels first: what they are, their part (the variant of a
+    /// kernel, the class of size of others), queue id, sums.
+    pub fn classes_of(
         &self,
         process: ProcessIndex,
-    ) -> impl Iterator<Item = (u32, u32, &CommandSums)> {
-        let own = self.kernels.range((process, 0, 0, 0)..=(process, u32::MAX, u32::MAX, u32::MAX));
-        own.map(|((_, kernel, queue, _), sums)| (*kernel, *queue, sums))
-    }
-
-    /// The other commands of a process: kind and class of size, queue id, sums.
-    pub fn commands_of(
-        &self,
-        process: ProcessIndex,
-    ) -> impl Iterator<Item = ((CommandKind, u32), u32, &CommandSums)> {
-        let from = (process, CommandKind::Other, 0, 0);
-        let own = self.commands.range(from..).take_while(move |((of, ..), _)| *of == process);
-        own.map(|((_, kind, queue, size), sums)| ((*kind, *size), *queue, sums))
+    ) -> impl Iterator<Item = (WaitedFor, u32, u32, &CommandSums)> {
+        let own = self.sums.range((process, WaitedFor::Kernel(process, 0), 0, 0)..);
+        own.take_while(move |((of, ..), _)| *of == process)
+            .map(|((_, what, queue, part), sums)| (*what, *part, *queue, sums))
     }
 
     /// The functions that a process called, by id.
@@ -149,18 +141,19 @@ impl Stats {
 
     /// What the commands of each queue and device took, estimated where some were left out.
     pub fn times(&self, trace: &Trace<'_>) -> Times {
-        let mut queues = BTreeMap::new();
-        let mut classes: BTreeMap<(ProcessIndex, u32, Cow<'_, str>), CommandSums> = BTreeMap::new();
-        for ((process, kernel, queue, _), sums) in &self.kernels {
-            let name = trace.process(*process).definitions.kernel_name(*kernel);
-            classes.entry((*process, *queue, name)).or_default().merge(sums);
+        let mut queues: BTreeMap<_, Known> = BTreeMap::new();
+        // Launches by the name of their kernel, before the others.
+        let mut classes: BTreeMap<_, CommandSums> = BTreeMap::new();
+        for ((process, what, queue, part), sums) in &self.sums {
+            let d = &trace.process(*process).definitions;
+            let class = match what {
+                WaitedFor::Kernel(_, id) => (None, Some(d.kernel_name(*id))),
+                WaitedFor::Command(kind) => (Some((*kind, *part)), None),
+            };
+            classes.entry(((*process, *queue), class)).or_default().merge(sums);
         }
-        let kernels = classes.iter().map(|((process, queue, _), sums)| ((*process, *queue), sums));
-        let others =
-            self.commands.iter().map(|((process, _, queue, _), sums)| ((*process, *queue), sums));
-        for (queue, sums) in kernels.chain(others) {
-            let known: &mut Known = queues.entry(queue).or_default();
-            known.add(sums);
+        for ((queue, _), sums) in &classes {
+            queues.entry(*queue).or_default().add(sums);
         }
         let mut devices: BTreeMap<(ProcessIndex, u32), Vec<u32>> = BTreeMap::new();
         for ((process, queue), _) in self.queues.iter().filter(|(_, sums)| sums.count > 0) {
@@ -173,7 +166,9 @@ impl Stats {
 
     /// Kernel launches: all, those timed, and those left out by chance.
     pub fn launches(&self) -> (u64, u64, u64) {
-        self.kernels.values().fold((0, 0, 0), |(all, timed, left), s| {
+        let kernels =
+            self.sums.iter().filter(|((_, what, ..), _)| matches!(what, WaitedFor::Kernel(..)));
+        kernels.fold((0, 0, 0), |(all, timed, left), (_, s)| {
             (all + s.count, timed + s.time.count(), left + s.left_out())
         })
     }
@@ -186,9 +181,12 @@ impl Stats {
         is_wanted: impl Fn(ProcessIndex, u32) -> bool,
     ) -> BTreeMap<CommandKind, CommandSums> {
         let mut parts: BTreeMap<(CommandKind, ProcessIndex, u32), CommandSums> = BTreeMap::new();
-        let wanted = self.commands.iter().filter(|((p, _, queue, _), _)| is_wanted(*p, *queue));
-        for ((process, kind, _, size), sums) in wanted {
-            parts.entry((*kind, *process, *size)).or_default().merge(sums);
+        for ((process, what, queue, size), sums) in &self.sums {
+            if let WaitedFor::Command(kind) = what
+                && is_wanted(*process, *queue)
+            {
+                parts.entry((*kind, *process, *size)).or_default().merge(sums);
+            }
         }
         let mut kinds: BTreeMap<CommandKind, Vec<CommandSums>> = BTreeMap::new();
         for ((kind, ..), sums) in parts {
@@ -256,11 +254,10 @@ impl Stats {
                 wait.is_incomplete |= unknown;
                 for (what, ran) in &sums.running {
                     let Some(ran) = ran.estimate(populations.get(what)) else { continue };
-                    let name = match what {
-                        WaitedFor::Kernel(_, kernel) => d.kernel_name(*kernel).into_owned(),
-                        WaitedFor::Command(kind) => kind.name().to_owned(),
-                    };
-                    let sum = wait.running.entry(name).or_insert(Interval::exact(0.0));
+                    let sum = wait
+                        .running
+                        .entry(what.name(d).into_owned())
+                        .or_insert(Interval::exact(0.0));
                     *sum = sum.plus(ran);
                 }
             }

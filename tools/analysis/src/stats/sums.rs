@@ -3,9 +3,11 @@
 use super::busy::Busy;
 use super::sketch::Distribution;
 use super::waits::Ran;
+use crate::input::Definitions;
 use crate::interval::Interval;
 use crate::time::{HostNs, ProcessIndex, Span};
 use clscope_trace::record::{Command, CommandKind};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Sums over calls of one function.
@@ -115,6 +117,14 @@ impl WaitedFor {
         match command.kind.is_kernel() {
             true => Self::Kernel(process, command.object),
             false => Self::Command(command.kind),
+        }
+    }
+
+    /// As outputs call it.
+    pub fn name(self, d: &Definitions) -> Cow<'_, str> {
+        match self {
+            Self::Kernel(_, kernel) => d.kernel_name(kernel),
+            Self::Command(kind) => kind.name().into(),
         }
     }
 }

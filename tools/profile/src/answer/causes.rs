@@ -12,7 +12,7 @@ use clscope_analysis::clock::ProcessClock;
 use clscope_analysis::input::{Definitions, Process};
 use clscope_analysis::issue::IssueKind;
 use clscope_analysis::stats::busy::{Held, IdleCause};
-use clscope_analysis::stats::{Stats, WallParts};
+use clscope_analysis::stats::{Stats, WaitedFor, WallParts};
 use clscope_analysis::time::{ProcessIndex, Ticks};
 use clscope_trace::defs::Capture;
 use clscope_trace::record::{CommandKind, Direction};
@@ -330,16 +330,18 @@ impl OfProcess<'_, '_, '_> {
     fn run(&self) -> [Vec<(What, f64)>; 3] {
         let d = self.definitions();
         let mut out = [const { Vec::new() }; 3];
-        for (kernel, _, sums) in self.stats.kernels_of(self.process) {
+        for (what, .., sums) in self.stats.classes_of(self.process) {
             let ns = sums.total().map_or(0.0, |total| total.value);
-            out[0].push((What::Kernel(d.kernel_name(kernel).into_owned()), ns));
-        }
-        for ((kind, _), _, sums) in self.stats.commands_of(self.process) {
-            let ns = sums.total().map_or(0.0, |total| total.value);
-            match kind.direction() {
-                Some(of) => out[1].push((What::Copy(direction(of)), ns)),
-                None => out[2].push((What::Command(kind), ns)),
-            }
+            let (at, what) = match what {
+                WaitedFor::Kernel(_, kernel) => {
+                    (0, What::Kernel(d.kernel_name(kernel).into_owned()))
+                }
+                WaitedFor::Command(kind) => match kind.direction() {
+                    Some(of) => (1, What::Copy(direction(of))),
+                    None => (2, What::Command(kind)),
+                },
+            };
+            out[at].push((what, ns));
         }
         out
     }
@@ -458,9 +460,8 @@ impl OfProcess<'_, '_, '_> {
         if sum <= 0.0 {
             out.add(What::Unknown, left);
         }
-        let launched = self.stats.kernels_of(self.process).map(|(.., sums)| sums.count);
-        let others = self.stats.commands_of(self.process).map(|(.., sums)| sums.count);
-        out.launches += launched.chain(others).sum::<u64>();
+        let classes = self.stats.classes_of(self.process);
+        out.launches += classes.map(|(.., sums)| sums.count).sum::<u64>();
     }
 }
 

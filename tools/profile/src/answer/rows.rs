@@ -11,8 +11,8 @@ use crate::report::Report;
 use crate::report::data::{Commands, Function};
 use clscope_analysis::Trace;
 use clscope_analysis::input::Definitions;
+use clscope_analysis::stats::Stats;
 use clscope_analysis::stats::sketch::Distribution;
-use clscope_analysis::stats::{Stats, WaitedFor};
 use clscope_analysis::time::{ProcessIndex, ThreadIndex};
 use clscope_trace::record::Direction;
 use clscope_trace::replace;
@@ -390,8 +390,8 @@ fn gaps(report: &Report, trace: &Trace<'_>, stats: &Stats) -> Vec<GapRow> {
         out.extend(parts.longest.iter().map(|gap| GapRow {
             at_ns: gap.span.begin.since(begin) as f64,
             ns: gap.ns as f64,
-            before: gap.before.map(|of| command(d, of)),
-            after: gap.after.map(|of| command(d, of)),
+            before: gap.before.map(|of| of.name(d).into_owned()),
+            after: gap.after.map(|of| of.name(d).into_owned()),
             cause: gap.cause.in_words(d),
             thread: thread(gap.from.0),
             called_from: report.sites.get(index, gap.from.1).map(|site| site.name.clone()),
@@ -400,13 +400,6 @@ fn gaps(report: &Report, trace: &Trace<'_>, stats: &Stats) -> Vec<GapRow> {
     out.sort_by(|a, b| b.ns.total_cmp(&a.ns));
     out.truncate(GAPS);
     out
-}
-
-fn command(d: &Definitions, of: WaitedFor) -> String {
-    match of {
-        WaitedFor::Kernel(_, kernel) => d.kernel_name(kernel).into_owned(),
-        WaitedFor::Command(kind) => kind.name().to_owned(),
-    }
 }
 
 #[cfg(test)]

@@ -158,12 +158,8 @@ fn runs(trace: &Trace<'_>, stats: &Stats) -> BTreeMap<(ProcessIndex, u32), Vec<S
     };
     for (index, process) in (0u32..).zip(&trace.processes) {
         let index = ProcessIndex(index);
-        for (kernel, queue, sums) in stats.kernels_of(index) {
-            let name = process.definitions.kernel_name(kernel).into_owned();
-            add((index, queue), name, sums);
-        }
-        for ((kind, _), queue, sums) in stats.commands_of(index) {
-            add((index, queue), kind.name().to_owned(), sums);
+        for (what, _, queue, sums) in stats.classes_of(index) {
+            add((index, queue), what.name(&process.definitions).into_owned(), sums);
         }
     }
     let most = |times: BTreeMap<String, f64>| {

@@ -7,7 +7,7 @@ use super::shared_joules;
 use crate::energy::result::Energy;
 use crate::interval::Interval;
 use clscope_analysis::Trace;
-use clscope_analysis::stats::{CommandSums, Stats};
+use clscope_analysis::stats::{CommandSums, Stats, WaitedFor};
 use clscope_analysis::time::ProcessIndex;
 use clscope_trace::record::CommandKind;
 use serde::Serialize;
@@ -127,13 +127,14 @@ impl Sum {
             sum.traces.extend(process.label.rsplit_once('/').map(|(trace, _)| trace.to_owned()));
             sum.processes += 1;
             sum.wait_ns += stats.waited(*index);
-            let kernels = stats
-                .kernels_of(*index)
-                .map(|(kernel, queue, of)| (d.kernel_name(kernel).into_owned(), None, queue, of));
-            let transfers = stats.commands_of(*index).filter_map(|(size, queue, of)| {
-                Some((size.0.direction()?.name().to_owned(), Some(size), queue, of))
-            });
-            for (name, size, queue, of) in kernels.chain(transfers) {
+            for (what, part, queue, of) in stats.classes_of(*index) {
+                let (name, size) = match what {
+                    WaitedFor::Kernel(_, kernel) => (d.kernel_name(kernel).into_owned(), None),
+                    WaitedFor::Command(kind) => match kind.direction() {
+                        Some(way) => (way.name().to_owned(), Some((kind, part))),
+                        None => continue,
+                    },
+                };
                 sum.launches += if size.is_none() { of.count } else { 0 };
                 let id = d.clock_device(queue);
                 let ran = Ran {

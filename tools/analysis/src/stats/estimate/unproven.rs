@@ -5,7 +5,7 @@
 use crate::Trace;
 use crate::ids::IdMap;
 use crate::issue::Unfinished;
-use crate::stats::{Stats, class, transfer_class};
+use crate::stats::{Key, Stats, class};
 use crate::time::ProcessIndex;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -82,14 +82,9 @@ impl Stats {
             let Some(why) = why else { continue };
             let device = trace.process(process).definitions.clock_device(queue);
             for (in_class, n) in unproven.counts() {
-                let kernels = self
-                    .kernels
-                    .iter_mut()
-                    .filter(|(k, _)| k.0 == process && k.2 == queue && class(k.1, k.3) == in_class);
-                let others = self.commands.iter_mut().filter(|(k, _)| {
-                    k.0 == process && k.2 == queue && transfer_class(k.1, k.3) == in_class
-                });
-                let sums = kernels.map(|(_, s)| s).chain(others.map(|(_, s)| s)).next();
+                let is_it =
+                    |of: &Key| of.0 == process && of.2 == queue && class(of.1, of.3) == in_class;
+                let sums = self.sums.iter_mut().find(|(of, _)| is_it(of)).map(|(_, sums)| sums);
                 let taken = sums.and_then(|s| s.sampled.as_mut()).map_or(0, |s| s.take_back(n));
                 if let Some(queue) = self.queues.get_mut(&(process, queue)) {
                     queue.left_out -= taken.min(queue.left_out);
