@@ -3,23 +3,31 @@
 
 use super::attribution::{AttributionError, Problem, fit, report};
 use super::units::{ClassId, HostNs};
+use schemars::JsonSchema;
+use serde::Serialize;
 
-/// A window of the sensor, as the fit used it.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// A reading of the run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Reading {
-    /// Its beginning; an instantaneous reading has the same end.
-    pub from: HostNs,
-    /// Its end.
-    pub to: HostNs,
-    /// Mean power that the sensor read, watts.
-    pub measured: f64,
-    /// Mean power by the fitted rates of what ran, watts.
-    pub predicted: f64,
-    /// Part of the sensor's window in which the class ran, or any of the sum that it is in.
+    /// Its end, from the beginning of the recording.
+    pub at_ns: i64,
+    /// Length of the time that it is of; 0 of one moment.
+    pub length_ns: i64,
+    /// Mean power that the sensor read.
+    pub measured_watts: f64,
+    /// Mean power by the estimates of all that ran.
+    pub predicted_watts: f64,
+    /// Part of the time in which `names` ran.
     pub share: f64,
-    /// By how much the class's power above idle is higher than if this reading were what the fit makes
-    /// of it, watts. See [`Fit::pull`](super::mixed::Fit::pull).
-    pub pull: f64,
+    /// By how much their power above idle is higher with this reading than without it.
+    pub pull_watts: f64,
+}
+
+impl Reading {
+    /// Measured less predicted power, watts.
+    pub fn residual(&self) -> f64 {
+        self.measured_watts - self.predicted_watts
+    }
 }
 
 /// A window in which a worker ran the class alone, as the fit used it.
@@ -29,7 +37,7 @@ pub struct AloneWindow {
     pub worker: usize,
     /// What the fit makes of it, in the worker's joules: of launches like all of the run's.
     pub predicted: f64,
-    /// By how much it moves the class's power above idle, watts, as [`Reading::pull`] says.
+    /// By how much it moves the class's power above idle, watts. See [`Fit::pull`](super::mixed::Fit::pull).
     pub pull: f64,
 }
 
@@ -45,12 +53,14 @@ pub struct Decision {
 }
 
 /// The readings that decide about `class`; `None` where it did not run while the sensor was read.
+/// `begun`: when the recording began.
 ///
 /// # Errors
 /// As [`attribute`](super::attribute).
 pub fn readings_of(
     problem: &Problem<'_>,
     class: ClassId,
+    begun: HostNs,
 ) -> Result<Option<Decision>, AttributionError> {
     let of = fit(problem)?;
     let Some(kernel) = of.present.iter().position(|&own| own == class.index()) else {
@@ -62,12 +72,12 @@ pub fn readings_of(
     let origin = problem.activity.origin.0;
     let at = |seconds: f64| HostNs(origin.saturating_add((seconds * 1e9) as i64));
     let reading = |(i, row): (usize, &super::sensor::Row)| Reading {
-        from: at(row.from),
-        to: at(row.to),
-        measured: row.mean,
-        predicted: row.mean - of.residual(i),
+        at_ns: at(row.to).0.saturating_sub(begun.0),
+        length_ns: at(row.to).0.saturating_sub(at(row.from).0),
+        measured_watts: row.mean,
+        predicted_watts: row.mean - of.residual(i),
         share: classes.iter().map(|c| of.columns.classes.row(i)[c.index()]).sum(),
-        pull: of.model.pull(i, of.model.kernel(kernel)),
+        pull_watts: of.model.pull(i, of.model.kernel(kernel)),
     };
     let readings = of.rows.rows.iter().enumerate().map(reading).collect();
     // The fit has a row for each worker of a class with a column, behind those of the run.

@@ -34,9 +34,7 @@ impl Design {
     pub(crate) fn variance_row(&self, i: usize) -> Option<&[f64]> {
         self.variance.get(i * self.columns..(i + 1) * self.columns)
     }
-}
 
-impl Design {
     /// Whether the uncertainty of busy time is more than a hundredth of any column's signal.
     /// Launches placed by their neighbours average out over a row; the few that sampling saw do
     /// not.
@@ -131,6 +129,7 @@ impl Lane {
 }
 
 /// State of all lanes at one query.
+#[derive(Default)]
 struct Snapshots {
     columns: usize,
     /// Per query and column: integral of the lagged share, then the instantaneous lagged share.
@@ -152,13 +151,7 @@ pub(crate) fn exact(
     let lag = response.lag.max(0.0);
     let start = segments.first().map_or(0.0, |s| s.from).min(times.first().copied().unwrap_or(0.0));
     let mut lanes = vec![Lane { now: start, ..Lane::default() }; columns];
-    let mut shots = Snapshots {
-        columns,
-        integral: Vec::with_capacity(times.len() * columns),
-        instant: Vec::with_capacity(times.len() * columns),
-        integral_spread: Vec::new(),
-        instant_spread: Vec::new(),
-    };
+    let mut shots = Snapshots::new(columns, times.len());
     let mut running: Vec<Segment> = Vec::new();
     let mut live = vec![0.0; columns];
     let mut next = 0;
@@ -200,6 +193,11 @@ fn step(segment: &mut Segment, time: f64, lanes: &mut [Lane], lag: f64) -> bool 
 }
 
 impl Snapshots {
+    fn new(columns: usize, queries: usize) -> Self {
+        let [integral, instant] = [(); 2].map(|()| Vec::with_capacity(queries * columns));
+        Self { columns, integral, instant, ..Self::default() }
+    }
+
     fn design(&self, times: &[f64], places: &[(usize, usize)]) -> Design {
         let columns = self.columns;
         let uncertain = !self.integral_spread.is_empty();
@@ -273,13 +271,7 @@ impl Binned {
         let mut busy = vec![0.0; columns];
         let mut lagged = vec![0.0; columns];
         let mut bin = 0;
-        let mut shots = Snapshots {
-            columns,
-            integral: Vec::with_capacity(times.len() * columns),
-            instant: Vec::with_capacity(times.len() * columns),
-            integral_spread: Vec::new(),
-            instant_spread: Vec::new(),
-        };
+        let mut shots = Snapshots::new(columns, times.len());
         for &time in &times {
             let position = ((time - self.start) / self.width).clamp(0.0, bins as f64);
             while bin < bins && (bin + 1) as f64 <= position {

@@ -21,6 +21,30 @@ pub enum Series {
     WindowMean(Vec<(HostNs, HostNs, f64)>),
 }
 
+impl Series {
+    /// The readings between two times.
+    pub fn between(&self, from: HostNs, to: HostNs) -> Self {
+        let inside = |at: HostNs| from <= at && at <= to;
+        let points = |of: &[(HostNs, f64)]| of.iter().filter(|p| inside(p.0)).copied().collect();
+        match self {
+            Self::Cumulative(of) => Self::Cumulative(points(of)),
+            Self::Instant(of) => Self::Instant(points(of)),
+            Self::WindowMean(of) => {
+                let kept = of.iter().filter(|w| inside(w.0) && inside(w.1));
+                Self::WindowMean(kept.copied().collect())
+            }
+        }
+    }
+
+    /// Whether there is no reading in it.
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Self::Cumulative(points) | Self::Instant(points) => points.iter().all(|p| p.1.is_nan()),
+            Self::WindowMean(windows) => windows.is_empty(),
+        }
+    }
+}
+
 /// What was wrong with a series. Every count is of readings dropped or of breaks made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SeriesFaults {

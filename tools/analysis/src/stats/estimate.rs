@@ -32,7 +32,7 @@ pub(super) mod unproven;
 mod usual;
 pub mod windows;
 
-use super::sketch::{Distribution, RELATIVE_ERROR, bin, middle};
+use super::sketch::{Bins, Distribution, RELATIVE_ERROR, bin, middle};
 use crate::interval::Interval;
 use crate::quantile::student;
 use blocks::{Block, Powers, longer};
@@ -104,9 +104,8 @@ pub struct Sampled {
     blocks: Vec<Block>,
     /// Launches of a block.
     per_block: u64,
-    first_bin: usize,
-    /// Per bin: weight, and weight of the variance.
-    bins: Vec<(f64, f64)>,
+    /// Weight, and weight of the variance.
+    bins: Bins<(f64, f64)>,
 }
 
 impl Sampled {
@@ -182,24 +181,9 @@ impl Sampled {
             block.second_squared += variance * variance;
             block.longest = longer(block.longest, (d, variance.sqrt()));
         }
-        let slot = self.slot(bin(duration));
+        let slot = self.bins.slot(bin(duration));
         slot.0 += weight;
         slot.1 += variance;
-    }
-
-    fn slot(&mut self, bin: usize) -> &mut (f64, f64) {
-        if self.bins.is_empty() {
-            self.first_bin = bin;
-        } else if bin < self.first_bin {
-            let more = self.first_bin - bin;
-            self.bins.splice(0..0, std::iter::repeat_n((0.0, 0.0), more));
-            self.first_bin = bin;
-        }
-        let index = bin - self.first_bin;
-        if index >= self.bins.len() {
-            self.bins.resize(index + 1, (0.0, 0.0));
-        }
-        &mut self.bins[index]
     }
 
     /// Adds all launches of another.
@@ -222,8 +206,8 @@ impl Sampled {
         self.certain_total += other.certain_total;
         self.chosen += other.chosen;
         self.chosen_total += other.chosen_total;
-        for (i, (weight, variance)) in other.bins.iter().enumerate().filter(|(_, b)| b.0 > 0.0) {
-            let slot = self.slot(other.first_bin + i);
+        for (bin, (weight, variance)) in other.bins.iter().filter(|(_, of)| of.0 > 0.0) {
+            let slot = self.bins.slot(bin);
             slot.0 += weight;
             slot.1 += variance;
         }
@@ -242,7 +226,7 @@ impl Sampled {
         self.certain_total += timed.total() as f64;
         for (number, n) in timed.bins() {
             self.plain.add(n as f64, middle(number) - self.pivot);
-            self.slot(number).0 += n as f64;
+            self.bins.slot(number).0 += n as f64;
         }
     }
 
@@ -309,9 +293,10 @@ impl Sampled {
     /// those left out are like these. Where chance chose none, that of all timed ones; `None` where
     /// nothing was timed.
     pub(super) fn longest(&self) -> Option<f64> {
-        let chosen = self.bins.iter().rposition(|b| b.1 > 0.0);
-        let last = chosen.or_else(|| self.bins.iter().rposition(|b| b.0 > 0.0))?;
-        Some(middle(self.first_bin + last) * (1.0 + RELATIVE_ERROR))
+        let bins = &self.bins.values;
+        let chosen = bins.iter().rposition(|b| b.1 > 0.0);
+        let last = chosen.or_else(|| bins.iter().rposition(|b| b.0 > 0.0))?;
+        Some(middle(self.bins.first + last) * (1.0 + RELATIVE_ERROR))
     }
 
     /// How much the durations of the timed launches vary, and as much as one of which nothing is
@@ -329,15 +314,16 @@ impl Sampled {
     /// error, nanoseconds: what few very long launches do not change. `None` where nothing was
     /// timed.
     pub(super) fn typical(&self) -> Option<(f64, f64)> {
-        let weight: f64 = self.bins.iter().map(|b| b.0).sum();
+        let bins = &self.bins.values;
+        let weight: f64 = bins.iter().map(|b| b.0).sum();
         let mut left = weight / 20.0;
-        let cut = self.bins.iter().rposition(|b| {
+        let cut = bins.iter().rposition(|b| {
             left -= b.0;
             left < 0.0
         })?;
         let (mut first, mut second) = (0.0, 0.0);
-        for (i, (w, _)) in self.bins.iter().enumerate() {
-            let d = middle(self.first_bin + i.min(cut));
+        for (bin, (w, _)) in self.bins.iter() {
+            let d = middle(bin.min(self.bins.first + cut));
             first += w * d;
             second += w * d * d;
         }
@@ -482,14 +468,15 @@ impl Sampled {
     /// sketch's error.
     pub fn quantile(&self, q: f64) -> Option<Interval> {
         self.basis()?;
-        let weight: f64 = self.bins.iter().map(|b| b.0).sum();
-        let variance: f64 = self.bins.iter().map(|b| b.1).sum();
+        let (first, bins) = (self.bins.first, &self.bins.values);
+        let weight: f64 = bins.iter().map(|b| b.0).sum();
+        let variance: f64 = bins.iter().map(|b| b.1).sum();
         let at = |share: f64| {
             let mut seen = 0.0;
-            let mut last = self.first_bin;
-            for (i, (w, _)) in self.bins.iter().enumerate().filter(|(_, b)| b.0 > 0.0) {
+            let mut last = first;
+            for (bin, (w, _)) in self.bins.iter().filter(|(_, b)| b.0 > 0.0) {
                 seen += w;
-                last = self.first_bin + i;
+                last = bin;
                 // A billionth absorbs the rounding of the sums.
                 if seen >= share * weight * (1.0 - 1e-9) {
                     break;
@@ -498,12 +485,12 @@ impl Sampled {
             (middle(last), last)
         };
         let (value, found) = at(q);
-        let below: f64 = self.bins.iter().take(found + 1 - self.first_bin).map(|b| b.1).sum();
+        let below: f64 = bins.iter().take(found + 1 - first).map(|b| b.1).sum();
         let sd = ((1.0 - q).powi(2) * below + q * q * (variance - below).max(0.0)).sqrt() / weight;
         let effective = self.all_blocks().map_or(f64::INFINITY, |all| all.effective());
         // Where chance chose next to none, the variance is not known either: no percentile is then.
         if self.basis() == Some(Basis::Model) {
-            return Some(Interval::estimated(value, middle(self.first_bin), f64::INFINITY));
+            return Some(Interval::estimated(value, middle(first), f64::INFINITY));
         }
         let side = student(0.975, effective - 1.0) * sd;
         let low = at((q - side).max(0.0)).0 * (1.0 - RELATIVE_ERROR);

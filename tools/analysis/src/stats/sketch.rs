@@ -11,6 +11,36 @@ const BITS: u32 = 7;
 /// Bound of a percentile's relative error: half a bin.
 pub const RELATIVE_ERROR: f64 = 0.5 / (1u32 << BITS) as f64;
 
+/// Something of each bin, from the first that is in use.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Bins<T> {
+    /// Number of the first bin held.
+    pub(super) first: usize,
+    pub(super) values: Vec<T>,
+}
+
+impl<T: Copy + Default> Bins<T> {
+    pub(super) fn slot(&mut self, bin: usize) -> &mut T {
+        if self.values.is_empty() {
+            self.first = bin;
+        } else if bin < self.first {
+            let more = self.first - bin;
+            self.values.splice(0..0, std::iter::repeat_n(T::default(), more));
+            self.first = bin;
+        }
+        let index = bin - self.first;
+        if index >= self.values.len() {
+            self.values.resize(index + 1, T::default());
+        }
+        &mut self.values[index]
+    }
+
+    /// All of them, by the number of their bin.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (usize, T)> + '_ {
+        (self.first..).zip(self.values.iter().copied())
+    }
+}
+
 /// A distribution of numbers, nanoseconds most often.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Distribution {
@@ -18,9 +48,7 @@ pub struct Distribution {
     total: u128,
     min: u64,
     max: u64,
-    /// Number of the first bin held.
-    first: usize,
-    bins: Vec<u64>,
+    bins: Bins<u64>,
 }
 
 /// Values below 2^(BITS+1) have a bin each.
@@ -49,7 +77,7 @@ impl Distribution {
         self.total += u128::from(value);
         self.min = self.min.min(value);
         self.max = self.max.max(value);
-        *self.slot(bin(value)) += 1;
+        *self.bins.slot(bin(value)) += 1;
     }
 
     /// Adds values of which only their number, sum, least and most are known. Percentiles take
@@ -68,25 +96,10 @@ impl Distribution {
                 self.count += count - 2;
                 self.total += between;
                 if let Some(mean) = between.checked_div(u128::from(count - 2)) {
-                    *self.slot(bin((mean as u64).clamp(least, most))) += count - 2;
+                    *self.bins.slot(bin((mean as u64).clamp(least, most))) += count - 2;
                 }
             }
         }
-    }
-
-    fn slot(&mut self, bin: usize) -> &mut u64 {
-        if self.bins.is_empty() {
-            self.first = bin;
-        } else if bin < self.first {
-            let more = self.first - bin;
-            self.bins.splice(0..0, std::iter::repeat_n(0, more));
-            self.first = bin;
-        }
-        let index = bin - self.first;
-        if index >= self.bins.len() {
-            self.bins.resize(index + 1, 0);
-        }
-        &mut self.bins[index]
     }
 
     /// Adds all values of another.
@@ -101,14 +114,14 @@ impl Distribution {
         };
         self.count += other.count;
         self.total += other.total;
-        for (i, n) in other.bins.iter().enumerate().filter(|(_, n)| **n > 0) {
-            *self.slot(other.first + i) += n;
+        for (bin, n) in other.bins() {
+            *self.bins.slot(bin) += n;
         }
     }
 
     /// Bins that hold values, and how many.
     pub(super) fn bins(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
-        self.bins.iter().enumerate().filter(|(_, n)| **n > 0).map(|(i, n)| (self.first + i, *n))
+        self.bins.iter().filter(|(_, n)| *n > 0)
     }
 
     /// How many values are above a bound, and about what they sum up to.
@@ -151,10 +164,10 @@ impl Distribution {
             return None;
         }
         let mut seen = 0;
-        for (i, n) in self.bins.iter().enumerate() {
+        for (bin, n) in self.bins.iter() {
             seen += n;
             if seen >= rank {
-                return Some(middle(self.first + i).clamp(self.min as f64, self.max as f64));
+                return Some(middle(bin).clamp(self.min as f64, self.max as f64));
             }
         }
         Some(self.max as f64)

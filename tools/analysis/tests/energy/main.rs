@@ -537,27 +537,29 @@ fn a_reading_that_is_off_is_the_one_that_decides_most() {
     let floors = known(119.0);
     let problem = problem(&activity, &series, &floors, model(SAMPLES));
     let result = attribute(&problem).unwrap();
-    let decisions: Vec<_> =
-        (0..4).filter_map(|class| readings_of(&problem, ClassId(class)).unwrap()).collect();
+    let decisions: Vec<_> = (0..4)
+        .filter_map(|class| readings_of(&problem, ClassId(class), HostNs(0)).unwrap())
+        .collect();
     assert_eq!(decisions.len(), 4, "each of them ran");
     // Times are rounded to nanoseconds twice.
-    let is_it = |r: &clscope_analysis::energy::Reading| (r.to.0 - points[at].0.0).abs() < 1_000;
+    let is_it = |r: &clscope_analysis::energy::Reading| (r.at_ns - points[at].0.0).abs() < 1_000;
     for decision in &decisions {
         let readings = &decision.readings;
         assert_eq!(readings.len(), result.readings);
         // Residuals are those of the fit that the figures are of.
-        let squares: f64 = readings.iter().map(|r| (r.measured - r.predicted).powi(2)).sum();
+        let squares: f64 = readings.iter().map(|r| r.residual().powi(2)).sum();
         let rms = (squares / readings.len() as f64).sqrt();
         assert!((rms / result.residual.0 - 1.0).abs() < 1e-9, "{rms} {:?}", result.residual);
         let strongest = readings.iter().max_by(|a, b| {
-            let off = |r: &&clscope_analysis::energy::Reading| (r.measured - r.predicted).abs();
+            let off = |r: &&clscope_analysis::energy::Reading| r.residual().abs();
             off(a).total_cmp(&off(b))
         });
         assert!(is_it(strongest.unwrap()), "the one that is off");
     }
     // It moves a kernel by more than any other reading does, but for the one at the end of the run,
     // which alone shows how the sensor falls.
-    let pull = |at: usize| decisions.iter().map(|d| d.readings[at].pull.abs()).fold(0.0, f64::max);
+    let pull =
+        |at: usize| decisions.iter().map(|d| d.readings[at].pull_watts.abs()).fold(0.0, f64::max);
     let index = decisions[0].readings.iter().position(is_it).unwrap();
     let above = (0..decisions[0].readings.len()).filter(|i| pull(*i) > pull(index)).count();
     assert!(above <= 1, "{above} move more than {} W", pull(index));

@@ -220,28 +220,6 @@ fn boots(trace: &Trace<'_>, devices: &[PhysicalDevice]) -> Vec<String> {
     out
 }
 
-/// The part of a series that reaches into a window.
-pub(super) fn narrowed(series: &Series, from: HostNs, to: HostNs) -> Series {
-    let inside = |t: &HostNs| *t >= from && *t <= to;
-    match series {
-        Series::Cumulative(p) => {
-            Series::Cumulative(p.iter().filter(|p| inside(&p.0)).copied().collect())
-        }
-        Series::Instant(p) => Series::Instant(p.iter().filter(|p| inside(&p.0)).copied().collect()),
-        Series::WindowMean(p) => {
-            Series::WindowMean(p.iter().filter(|p| inside(&p.0) && inside(&p.1)).copied().collect())
-        }
-    }
-}
-
-/// Whether there is no reading in it.
-fn is_unread(series: &Series) -> bool {
-    match series {
-        Series::Cumulative(points) | Series::Instant(points) => points.iter().all(|p| p.1.is_nan()),
-        Series::WindowMean(rows) => rows.is_empty(),
-    }
-}
-
 /// A part of the run.
 type Window = Option<(HostNs, HostNs)>;
 
@@ -265,7 +243,7 @@ fn inside(
         .filter(|s| s.end.0 >= from.0.saturating_sub(lead) && s.start <= to)
         .copied()
         .collect();
-    (activity(&spans), narrowed(&power.series, from, to))
+    (activity(&spans), power.series.between(from, to))
 }
 
 /// How power changed within a run. Of several that are reported together each is looked at by
@@ -391,19 +369,10 @@ pub(super) fn measure(
             .push(format!("{} is not used for this device, because it is of {of}", other.source));
     }
     if super::around::fill(&mut out, device, power, window) {
-        out.explained = options.explain.as_ref().map(|kernel| Explained {
-            kernel: kernel.clone(),
-            absent: Some(
-                "the sensor was read around each of its launches (--snapshot), and nothing was fitted"
-                    .to_owned(),
-            ),
-            ..Explained::default()
-        });
-        rows::within_limit(&mut out, power.limit, power.seen());
-        rows::absent(&mut out);
-        rows::bound(&mut out);
-        rows::missing(&mut out, options, false);
-        operations(&mut out, options);
+        let why =
+            "the sensor was read around each of its launches (--snapshot), and nothing was fitted";
+        out.explained = options.explain.as_ref().map(|kernel| Explained::absent(kernel, why));
+        hold(&mut out, power, options, false);
         out.keep_to_window();
         out.containment = containment(device, power, readings);
         return out;
@@ -437,11 +406,7 @@ pub(super) fn measure(
             }
             // Whatever a figure rests on: whose turn it was is not known any better.
             rows::widen_shared(&mut out);
-            rows::within_limit(&mut out, power.limit, power.seen());
-            rows::absent(&mut out);
-            rows::bound(&mut out);
-            rows::missing(&mut out, options, own);
-            operations(&mut out, options);
+            hold(&mut out, power, options, own);
             out.explained = options.explain.as_ref().and_then(|kernel| {
                 let of = (&problem, &result);
                 super::explained::explain(kernel, device, of, &found, &out.classes, origin)
@@ -464,7 +429,7 @@ pub(super) fn measure(
                     "no time on the device is known of any of its {} commands; record with `--device-timing event`",
                     device.unplaced
                 ));
-            } else if let Some(of) = out.window.filter(|_| is_unread(&series)) {
+            } else if let Some(of) = out.window.filter(|_| series.is_empty()) {
                 out.failed = Some(format!(
                     "no reading of the sensor lies between {} and {} s (--window): the run is {:.1} s long",
                     of.from_seconds,
@@ -472,16 +437,17 @@ pub(super) fn measure(
                     trace.bounds().map_or(0.0, |all| all.end.since(all.begin) as f64 * 1e-9)
                 ));
             } else {
-                out.failed = Some(error.to_string());
-                out.explained = options.explain.as_ref().map(|kernel| Explained {
-                    kernel: kernel.clone(),
-                    absent: Some(error.to_string()),
-                    ..Explained::default()
-                });
+                let why = error.to_string();
+                out.explained =
+                    options.explain.as_ref().map(|kernel| Explained::absent(kernel, &why));
+                out.failed = Some(why);
+                let rate = match power.period > 0.0 {
+                    true => format!("{:.0}", 1.0 / power.period),
+                    false => "unknown".to_owned(),
+                };
+                let needed = (30.0 * power.period).max(1.0);
                 out.notes.push(format!(
-                    "the sensor has {} readings a second: record about {:.0} s of work or more",
-                    rate(power),
-                    needed(power)
+                    "the sensor has {rate} readings a second: record about {needed:.0} s of work or more"
                 ));
             }
         }
@@ -490,6 +456,15 @@ pub(super) fn measure(
     compare_with_reference(&mut out, ran, (power, known), readings, (problem, window));
     out.containment = containment(device, power, readings);
     out
+}
+
+/// Holds figures to what is possible and known, and says what would be known otherwise.
+fn hold(out: &mut DeviceEnergy, power: &Power, options: &Options, is_repeated: bool) {
+    rows::within_limit(out, power.limit, power.seen());
+    rows::absent(out);
+    rows::bound(out);
+    rows::missing(out, options, is_repeated);
+    operations(out, options);
 }
 
 /// Adds the figures of the device's other sensor, where it has one.
@@ -502,7 +477,7 @@ fn compare_with_reference(
 ) {
     let Some((series, response)) = power::reference(device, readings) else { return };
     let series = unrecorded::without(&series, times).unwrap_or(series);
-    let series = window.map_or_else(|| series.clone(), |(from, to)| narrowed(&series, from, to));
+    let series = window.map_or_else(|| series.clone(), |(from, to)| series.between(from, to));
     let problem = Problem {
         series: &series,
         response,
@@ -537,14 +512,6 @@ fn containment(device: &PhysicalDevice, power: &Power, readings: &Readings) -> O
              and pkg-pp0-dram is too low by it"
         )),
     }
-}
-
-fn rate(power: &Power) -> String {
-    if power.period > 0.0 { format!("{:.0}", 1.0 / power.period) } else { "unknown".to_owned() }
-}
-
-fn needed(power: &Power) -> f64 {
-    (30.0 * power.period).max(1.0)
 }
 
 /// Operations for each joule, where the user told how many there are.

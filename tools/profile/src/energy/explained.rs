@@ -7,6 +7,7 @@ use super::replayed::{Found, Repetition, alone, idle};
 use super::result::Class;
 use super::rows::is_known;
 use crate::interval::Interval;
+pub use clscope_analysis::energy::Reading;
 use clscope_analysis::energy::{self as fit, Attribution, ClassId, HostNs, Problem};
 use serde::Serialize;
 
@@ -64,28 +65,10 @@ pub struct Window {
     pub pull_watts: Option<f64>,
 }
 
-/// A reading of the run.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Reading {
-    /// Its end, from the beginning of the recording.
-    pub at_ns: i64,
-    /// Length of the time that it is of; 0 of one moment.
-    pub length_ns: i64,
-    /// Mean power that the sensor read.
-    pub measured_watts: f64,
-    /// Mean power by the estimates of all that ran.
-    pub predicted_watts: f64,
-    /// Part of the time in which `names` ran.
-    pub share: f64,
-    /// By how much their power above idle is higher with this reading than without it.
-    pub pull_watts: f64,
-}
-
-impl Reading {
-    /// Measured less predicted power, watts.
-    pub fn residual(&self) -> f64 {
-        self.measured_watts - self.predicted_watts
+impl Explained {
+    /// Why there is nothing to explain.
+    pub(super) fn absent(kernel: &str, why: &str) -> Self {
+        Self { kernel: kernel.to_owned(), absent: Some(why.to_owned()), ..Self::default() }
     }
 }
 
@@ -139,7 +122,7 @@ pub(super) fn explain(
     let alone = alone(&windows, idle).filter(|_| is_one);
     out.alone_joules_per_launch = alone.and_then(|found| figure(found.0.at_least(0.0)));
     let is_figure = out.alone_joules_per_launch.is_some() || !is_one;
-    let decision = match fit::readings_of(problem, class) {
+    let decision = match fit::readings_of(problem, class, HostNs(origin)) {
         Ok(Some(decision)) => Some(decision),
         Ok(None) => {
             out.absent = Some("it did not run while the sensor was read".to_owned());
@@ -189,19 +172,7 @@ pub(super) fn explain(
             .filter(|_| covered > 0.0)
             .and_then(|joules| figure(joules.times(1.0 / covered)));
     }
-    let since = |at: HostNs| at.0.saturating_sub(origin);
-    out.readings = decision
-        .readings
-        .iter()
-        .map(|of| Reading {
-            at_ns: since(of.to),
-            length_ns: of.to.0.saturating_sub(of.from.0),
-            measured_watts: of.measured,
-            predicted_watts: of.predicted,
-            share: of.share,
-            pull_watts: of.pull,
-        })
-        .collect();
+    out.readings = decision.readings;
     let mut order: Vec<usize> = (0..out.readings.len()).collect();
     let pull = |i: &usize| out.readings[*i].pull_watts.abs();
     order.sort_by(|a, b| pull(b).total_cmp(&pull(a)));

@@ -148,7 +148,7 @@ fn measured(files: &TraceFiles, trace: &Trace<'_>, devices: &[PhysicalDevice]) -
             capture += 1;
             let stamped = row.time.map(|time| time.median_ns.value * 1e-9);
             for window in &row.windows {
-                found[of].add(Repetition {
+                found[of].repetitions.push(Repetition {
                     error: error(window),
                     watts: window.watts.value,
                     seconds: window.seconds,

@@ -109,24 +109,22 @@ fn kind(sensor: &Sensor) -> SourceKind {
     SourceKind::of_source(&sensor.series.source)
 }
 
-/// Median step between points that change, seconds.
+/// As the sampler measured it, else the median step between points that change, seconds.
 fn period(sensor: &Sensor) -> f64 {
-    if let Some(ns) = sensor.period_ns {
-        return ns * 1e-9;
-    }
-    let mut last = None;
-    let mut steps: Vec<f64> = Vec::new();
-    for (at, value) in &sensor.points {
-        match last {
-            Some((_, before)) if before == *value => {}
-            Some((from, _)) => {
-                steps.push(at.0.saturating_sub(from) as f64 * 1e-9);
-                last = Some((at.0, *value));
-            }
-            None => last = Some((at.0, *value)),
+    let step = |pair: &[(HostNs, f64)]| pair[1].0.0.saturating_sub(pair[0].0.0) as f64 * 1e-9;
+    let measured = sensor.period_ns.map(|ns| ns * 1e-9);
+    measured.or_else(|| median(steps(&sensor.points).windows(2).map(step))).unwrap_or(0.0)
+}
+
+/// Points without those that repeat the value before.
+fn steps(points: &[(HostNs, f64)]) -> Vec<(HostNs, f64)> {
+    let mut out: Vec<(HostNs, f64)> = Vec::new();
+    for point in points {
+        if out.last().is_none_or(|last| last.1 != point.1) {
+            out.push(*point);
         }
     }
-    median(steps).unwrap_or(0.0)
+    out
 }
 
 /// One sensor as a series with its response, as far as its kind or a calibration determines it; the
@@ -142,44 +140,32 @@ fn single(sensor: &Sensor, readings: &Readings) -> (Series, ResponseModel, f64, 
         .map(|ns| ns * 1e-9)
         .or(known.period.map(|p| p.0))
         .unwrap_or_else(|| period(sensor));
-    let points = sensor.points.clone();
-    let parts = |points| Series::Instant(parted(points, &sensor.starts));
-    let (series, mut response, settle) = match sensor.series.quantity {
-        Quantity::Energy => {
-            let period = if period > 0.0 { period } else { RAPL_PERIOD_S };
-            return (
-                Series::Cumulative(parted(points, &sensor.starts)),
-                ResponseModel::counter(period),
-                period,
-                3.0 * period,
-            );
-        }
-        _ => match sensor.series.window_ns {
-            Some(ns) => {
-                let window = ns as f64 * 1e-9;
-                (
-                    parts(points),
-                    ResponseModel::averaged_samples(period, window.max(period)),
-                    2.0 * window,
-                )
-            }
-            // Samples that a driver's own thread stamps, and may stamp late.
-            None if sensor.series.name == "power-samples" => {
-                (parts(restamped(&points)), ResponseModel::lagged_samples(period), 6.0 * period)
-            }
-            None => (parts(points), ResponseModel::lagged_samples(period), 6.0 * period),
-        },
+    let is_energy = sensor.series.quantity == Quantity::Energy;
+    let points = match sensor.series.window_ns {
+        // Samples that a driver's own thread stamps, and may stamp late.
+        None if !is_energy && sensor.series.name == "power-samples" => restamped(&sensor.points),
+        _ => sensor.points.clone(),
+    };
+    let points = parted(points, &sensor.starts);
+    if is_energy {
+        let period = if period > 0.0 { period } else { RAPL_PERIOD_S };
+        let response = ResponseModel::counter(period);
+        return (Series::Cumulative(points), response, period, 3.0 * period);
+    }
+    let (mut response, settle) = match sensor.series.window_ns.map(|ns| ns as f64 * 1e-9) {
+        Some(window) => (ResponseModel::averaged_samples(period, window.max(period)), 2.0 * window),
+        None => (ResponseModel::lagged_samples(period), 6.0 * period),
     };
     if let (Some(window), None) = (known.window, known.lag) {
         // A load that comes and goes shows other edges than a mix of kernels: the run decides
         // between the window that was calibrated and the lag that is usual.
         response.window = narrowed(Parameter::free(0.0, f64::MAX, window.0), Some(window));
         response.delay = ResponseModel::lagged_samples(period).delay;
-        return (series, response, period, settle);
+    } else {
+        response.lag = narrowed(response.lag, known.lag);
+        response.delay = narrowed(response.delay, known.delay);
     }
-    response.lag = narrowed(response.lag, known.lag);
-    response.delay = narrowed(response.delay, known.delay);
-    (series, response, period, settle)
+    (Series::Instant(points), response, period, settle)
 }
 
 /// Readings with a value that is not a number before each at which another recording begins.
@@ -466,12 +452,7 @@ impl Power {
             Series::Instant(points) => points.iter().map(|p| p.1).collect(),
             Series::WindowMean(rows) => rows.iter().map(|r| r.2).collect(),
             Series::Cumulative(points) => {
-                let mut steps: Vec<(HostNs, f64)> = Vec::new();
-                for point in points {
-                    if steps.last().is_none_or(|last| last.1 != point.1) {
-                        steps.push(*point);
-                    }
-                }
+                let steps = steps(points);
                 let over = steps.windows(STEPS + 1).filter_map(|w| w.first().zip(w.last()));
                 over.map(|(a, b)| (b.1 - a.1) / b.0.seconds_since(a.0)).collect()
             }

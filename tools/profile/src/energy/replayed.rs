@@ -97,8 +97,6 @@ pub struct Found {
     pub repetitions: Vec<Repetition>,
     /// It is another run's.
     pub external: bool,
-    /// Launches in them.
-    launches: u64,
     saved: u64,
     /// Why there is nothing.
     failed: Option<String>,
@@ -110,32 +108,26 @@ impl Found {
         let name = shape.name.clone();
         Self { shape, name, ..Self::default() }
     }
-
-    /// Adds what ran over and over.
-    pub(super) fn add(&mut self, of: Repetition) {
-        self.launches = self.launches.saturating_add(of.launches as u64);
-        self.repetitions.push(of);
-    }
 }
 
 #[cfg(test)]
 impl Found {
     pub fn of_repetitions(shape: Shape, repetitions: Vec<Repetition>) -> Self {
         let name = shape.name.clone();
-        let launches = repetitions.len() as u64;
-        Self { shape, name, repetitions, launches, ..Self::default() }
+        Self { shape, name, repetitions, ..Self::default() }
     }
 }
 
 /// Everything that was repeated on a device, by shape.
 pub fn repetitions_on(device: &PhysicalDevice, power: &Power) -> Vec<Found> {
-    let mut out: BTreeMap<(&str, &[u64]), Found> = BTreeMap::new();
+    let mut out: BTreeMap<&Shape, Found> = BTreeMap::new();
     let mut capture = 0;
     // A trial that no batch followed tells nothing.
     let told = |r: &&Repeated| !r.batches.is_empty() || !r.refused.is_empty();
     for repeated in device.replays.iter().filter(told) {
-        let found = out.entry((&repeated.shape.name, &repeated.shape.sizes)).or_insert_with(|| {
-            Found { shape: repeated.shape.clone(), name: repeated.name.clone(), ..Found::default() }
+        let found = out.entry(&repeated.shape).or_insert_with(|| Found {
+            name: repeated.name.clone(),
+            ..Found::of_shape(repeated.shape.clone())
         });
         found.saved = found.saved.max(repeated.saved);
         if !repeated.refused.is_empty() {
@@ -143,25 +135,20 @@ pub fn repetitions_on(device: &PhysicalDevice, power: &Power) -> Vec<Found> {
             continue;
         }
         capture += 1;
-        let (repetitions, launches) = one(repeated, power, capture);
-        if repetitions.is_empty() && found.repetitions.is_empty() {
+        found.repetitions.extend(one(repeated, power, capture));
+        if found.repetitions.is_empty() {
             found.failed = Some(too_slow(power));
         }
-        found.launches = found.launches.saturating_add(launches);
-        found.repetitions.extend(repetitions);
     }
-    out.into_values()
-        .map(|mut found| {
-            if !found.repetitions.is_empty() {
-                found.failed = None;
-            }
-            found
-        })
-        .collect()
+    let known = |mut found: Found| {
+        found.failed = found.failed.filter(|_| found.repetitions.is_empty());
+        found
+    };
+    out.into_values().map(known).collect()
 }
 
-/// Batches of one repetition that the sensor followed, and the launches in them.
-fn one(repeated: &Repeated, power: &Power, capture: usize) -> (Vec<Repetition>, u64) {
+/// Batches of one repetition that the sensor followed.
+fn one(repeated: &Repeated, power: &Power, capture: usize) -> Vec<Repetition> {
     let watts = |begin: HostNs, end: HostNs| {
         let settled = HostNs(begin.0.saturating_add((power.settle * 1e9) as i64));
         mean_power(&power.series, settled, end)
@@ -180,8 +167,7 @@ fn one(repeated: &Repeated, power: &Power, capture: usize) -> (Vec<Repetition>, 
         })
         .collect();
     let restored = repeated.batches.iter().any(|b| b.3);
-    let mut launches = 0u64;
-    let repetitions = repeated
+    repeated
         .batches
         .iter()
         .filter(|b| !b.3 && b.2 > 0)
@@ -191,9 +177,8 @@ fn one(repeated: &Repeated, power: &Power, capture: usize) -> (Vec<Repetition>, 
                 return None;
             }
             let (watts, error) = watts(begin, end)?;
-            launches = launches.saturating_add(count);
             let restored = beside.map_or(0.0, |r| r.2 * count as f64);
-            let of = Repetition {
+            Some(Repetition {
                 watts,
                 seconds: seconds(begin, end),
                 launches: count as f64,
@@ -203,11 +188,9 @@ fn one(repeated: &Repeated, power: &Power, capture: usize) -> (Vec<Repetition>, 
                 error: (error * seconds(begin, end)).hypot(restored),
                 at: Some(end),
                 capture,
-            };
-            Some(of)
+            })
         })
-        .collect();
-    (repetitions, launches)
+        .collect()
 }
 
 /// The rows for people and programs, given the floor with its standard error.
@@ -268,7 +251,7 @@ fn row(found: &Found, floor: (f64, f64)) -> Replayed {
         joules_per_launch: figure.map(|f| f.0),
         watts: figure.map(|(joules, length)| joules.times(1.0 / length)),
         batches: found.repetitions.len(),
-        launches: found.launches,
+        launches: found.repetitions.iter().map(|r| r.launches as u64).sum(),
         saved_bytes: found.saved,
         restored_joules: (!restored.is_empty()).then(|| restored.iter().sum::<f64>() / n),
         failed: found.failed.clone().filter(|_| figure.is_none()),

@@ -2,7 +2,7 @@
 //! that it shows and with what all say of temperature, and figures of all are sums and means of those. Refuses runs whose
 //! kernels are not known one by one: a fit over all of them may know more.
 
-use super::attribute::{Floors, KnownFloor, RanOn, floors_of, narrowed};
+use super::attribute::{Floors, KnownFloor, RanOn, floors_of};
 use super::power::Power;
 use clscope_analysis::energy::{self as fit, Activity, Attribution, HostNs, Problem, Series, Span};
 
@@ -52,7 +52,7 @@ pub(super) fn attribute(
             let activity = Activity::new(&spans, device.classes.len())
                 .with_times(times)
                 .with_runs(&device.runs());
-            let series = narrowed(&power.series, from, to);
+            let series = power.series.between(from, to);
             let inside = |of: &(HostNs, f64)| from <= of.0 && of.0 < to;
             let first = of_all.temperature.partition_point(|of| of.0 < from);
             let many = of_all.temperature[first..].iter().take_while(|of| inside(of)).count();

@@ -11,7 +11,7 @@ use clscope_trace::record::{CommandKind, Direction, size_class};
 
 /// What launches and transfers are told apart by where some of them are repeated: name of the
 /// kernel and global size, or direction, kind and order of magnitude.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Shape {
     /// The kernel's name, or the direction.
     pub name: String,

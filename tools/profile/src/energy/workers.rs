@@ -239,7 +239,7 @@ mod tests {
         let tally = Tally { launches: 9, timed: 9, seconds: 9.0 * own, ..Tally::default() };
         device.shapes.insert((ClassId(0), shape.clone()), tally);
         let mut found = Found::of_shape(shape);
-        found.add(of);
+        found.repetitions.push(of);
         workers(&device, &[found], &[own]).0.pop()
     }
 

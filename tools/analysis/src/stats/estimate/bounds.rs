@@ -37,7 +37,7 @@ const PRIOR: [(f64, f64); N] = [(1.0, 0.25), (0.0, 0.25)];
 const FAR: f64 = 3.0;
 
 /// What a queue's progress says of the launches of one class that were left out, nanoseconds.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Left {
     /// What the estimate by chance alone is off by.
     correction: f64,
@@ -56,22 +56,6 @@ pub struct Left {
     shorter: f64,
     /// What usually passes between launches, of all of them.
     between: f64,
-}
-
-impl Default for Left {
-    fn default() -> Self {
-        Self {
-            correction: 0.0,
-            raw: 0.0,
-            adjusted: 0.0,
-            third: 0.0,
-            model: 0.0,
-            beyond: 0.0,
-            most: f64::INFINITY,
-            shorter: 0.0,
-            between: 0.0,
-        }
-    }
 }
 
 impl Left {
@@ -215,7 +199,7 @@ impl Queue<'_> {
     pub(super) fn left(&self, class: u64, sampled: &Sampled) -> Option<Left> {
         let middle = sampled.typical()?.0.max(1.0);
         let typical = |geometry| (self.typical)(class, geometry).unwrap_or(middle);
-        let mut out = Left { most: 0.0, ..Left::default() };
+        let mut out = Left::default();
         // Sums over the launches left out.
         let (mut sums, mut seen, mut excesses) = ([0.0; N], 0.0, Vec::new());
         // Time in which the queue may have been empty, and launches, of its windows.
