@@ -451,8 +451,8 @@ fn main() {
             let second = second_average(&activity, &run.series);
             if verbose {
                 println!(
-                    "  {:?} rows {} theta {:.2} residual {:.2}",
-                    result.response, result.readings, result.counter_jitter, result.residual.0
+                    "  {:?} rows {} residual {:.2}",
+                    result.response, result.readings, result.residual.0
                 );
             }
             for (class, row) in result.classes.iter().enumerate() {

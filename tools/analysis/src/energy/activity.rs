@@ -6,14 +6,8 @@ use super::units::{ClassId, DeviceIndex, HostNs};
 /// How a span's times are known.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Timing {
-    /// Start and end were stamped by the device and every command of the class has a span.
+    /// Start and end were stamped by the device.
     Timed,
-    /// Timed, but only a random part of the class was: the span represents `1 / probability`
-    /// launches.
-    Sampled {
-        /// Probability in force when this launch was chosen, in (0, 1].
-        probability: f64,
-    },
     /// Not stamped: placed by the caller (host stamps, order in the queue, mean duration of its
     /// class).
     Estimated {
@@ -44,8 +38,7 @@ pub(crate) struct Segment {
     pub from: f64,
     pub to: f64,
     pub class: u32,
-    /// Busy seconds per second: 1 / commands sharing the device, times the launches the span stands
-    /// for.
+    /// Busy seconds per second: 1 / commands sharing the device.
     pub share: f64,
     /// Variance of this segment's busy time over its square: zero when timed.
     pub spread: f64,
@@ -54,12 +47,10 @@ pub(crate) struct Segment {
 /// Totals of one class over all of its spans.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ClassTime {
-    /// Launches, counting those that sampled spans represent.
+    /// Launches: spans.
     pub launches: f64,
     /// Device-busy seconds after sharing.
     pub busy_s: f64,
-    /// Spans seen.
-    pub spans: u64,
 }
 
 /// The time of a class whose spans were placed: an estimate that knows more than they do.
@@ -110,8 +101,7 @@ impl Activity {
                 continue;
             };
             uncertain |= run.spread > 0.0;
-            totals[span.class.index()].launches += run.weight;
-            totals[span.class.index()].spans += 1;
+            totals[span.class.index()].launches += 1.0;
             match devices.iter_mut().find(|(device, _)| *device == span.device) {
                 Some((_, runs)) => runs.push(run),
                 None => devices.push((span.device, vec![run])),
@@ -200,7 +190,6 @@ struct Run {
     from: f64,
     to: f64,
     class: u32,
-    weight: f64,
     spread: f64,
 }
 
@@ -211,21 +200,15 @@ impl Run {
         }
         let from = span.start.seconds_since(origin);
         let to = span.end.seconds_since(origin);
-        let (weight, spread) = match span.timing {
-            Timing::Timed => (1.0, 0.0),
-            // Horvitz-Thompson: a span chosen with probability q enters with 1/q; its variance
-            // about the truth, over the square of what entered, is 1 - q.
-            Timing::Sampled { probability } if probability > 0.0 && probability <= 1.0 => {
-                (probability.recip(), 1.0 - probability)
-            }
+        let spread = match span.timing {
+            Timing::Timed => 0.0,
             Timing::Estimated { sd_ns } if sd_ns >= 0.0 && sd_ns.is_finite() => {
                 let length = to - from;
-                let spread = if length > 0.0 { (sd_ns * 1e-9 / length).powi(2) } else { 0.0 };
-                (1.0, spread)
+                if length > 0.0 { (sd_ns * 1e-9 / length).powi(2) } else { 0.0 }
             }
-            Timing::Sampled { .. } | Timing::Estimated { .. } => return None,
+            Timing::Estimated { .. } => return None,
         };
-        Some(Self { from, to, class: span.class.0, weight, spread })
+        Some(Self { from, to, class: span.class.0, spread })
     }
 }
 
@@ -239,7 +222,7 @@ fn share_device(runs: &[Run], out: &mut Vec<Segment>) {
             from,
             to,
             class: run.class,
-            share: share * run.weight,
+            share,
             spread: run.spread,
         }));
     };
@@ -322,22 +305,12 @@ mod tests {
     }
 
     #[test]
-    fn a_sampled_span_stands_for_several_launches() {
-        let mut one = span(0, 0, 0, 100);
-        one.timing = Timing::Sampled { probability: 0.25 };
-        let activity = Activity::new(&[one], 1);
-        assert_eq!(activity.totals[0].launches, 4.0);
-        assert!((activity.totals[0].busy_s - 400e-9).abs() < 1e-18);
-        assert!(activity.uncertain);
-    }
-
-    #[test]
     fn impossible_spans_are_counted_not_used() {
         let mut never = span(0, 0, 0, 10);
-        never.timing = Timing::Sampled { probability: 0.0 };
+        never.timing = Timing::Estimated { sd_ns: f64::NAN };
         let activity =
             Activity::new(&[span(0, 0, 10, 0), span(7, 0, 0, 10), never, span(0, 0, 5, 9)], 1);
         assert_eq!(activity.rejected(), 3);
-        assert_eq!(activity.totals[0].spans, 1);
+        assert_eq!(activity.totals[0].launches, 1.0);
     }
 }

@@ -235,9 +235,6 @@ pub struct Attribution {
     pub residual: Watts,
     /// Correlation of neighbouring residuals.
     pub residual_correlation: f64,
-    /// Moving-average parameter taken out of a counter's rows: 0 none, near 1 all noise is jitter
-    /// of its updates.
-    pub counter_jitter: f64,
     /// Rows used.
     pub readings: usize,
     /// What was wrong with the series.

@@ -158,7 +158,6 @@ pub fn together(parts: &[Attribution]) -> Option<Attribution> {
         evidence: Evidence::sum(parts.iter().map(|part| part.evidence)),
         residual: Watts(by_time(|part| part.residual.0.powi(2)).sqrt()),
         residual_correlation: by_time(|part| part.residual_correlation),
-        counter_jitter: by_time(|part| part.counter_jitter),
         readings: parts.iter().map(|part| part.readings).sum(),
         faults: parts.iter().fold(SeriesFaults::default(), |sum, part| SeriesFaults {
             repeated: sum.repeated + part.faults.repeated,

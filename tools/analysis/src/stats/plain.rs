@@ -8,9 +8,8 @@ use crate::Trace;
 use crate::clock::ProcessClock;
 use crate::time::{HostNs, Span, Ticks};
 use clscope_trace::stream::Block;
-use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 /// Parts for each thread that reads, so that none waits long for the last.
 const PARTS: usize = 8;
@@ -132,38 +131,29 @@ pub(super) struct PlainSums {
     pub(super) ran_back: Vec<u64>,
     /// The latest time of the part that was added last.
     last: Option<HostNs>,
-    /// Number of the part that is added next, and those after it that are ready.
-    next: usize,
-    ready: BTreeMap<usize, Sums>,
 }
 
 impl PlainSums {
-    /// Takes the sums of a part, and adds all whose turn it is: the same sums whatever thread was
-    /// ready first.
-    fn take(&mut self, parts: &[Part<'_, '_>], number: usize, sums: Sums) {
-        self.ready.insert(number, sums);
-        while let Some(mut sums) = self.ready.remove(&self.next) {
-            let part = &parts[self.next];
-            self.next += 1;
-            let before = if part.first { None } else { self.last };
-            if let (Some(before), Some(begin)) = (before, sums.begin)
-                && begin < before
-            {
-                // Blocks of a damaged trace may go back in time.
-                sums = part.sums(before);
-            }
-            self.last = sums.end.or(before);
-            let functions = &mut self.functions[part.process];
-            if functions.len() < sums.functions.len() {
-                functions.resize_with(sums.functions.len(), Distribution::default);
-            }
-            functions.iter_mut().zip(&sums.functions).for_each(|(all, more)| all.merge(more));
-            self.calls += sums.calls;
-            self.ran_back[part.process] += sums.ran_back;
-            if let Some(more) = sums.span {
-                let old = self.spans[part.process].get_or_insert(more);
-                *old = old.hull(more);
-            }
+    /// Adds the sums of the next part.
+    fn add(&mut self, part: &Part<'_, '_>, mut sums: Sums) {
+        let before = if part.first { None } else { self.last };
+        if let (Some(before), Some(begin)) = (before, sums.begin)
+            && begin < before
+        {
+            // Blocks of a damaged trace may go back in time.
+            sums = part.sums(before);
+        }
+        self.last = sums.end.or(before);
+        let functions = &mut self.functions[part.process];
+        if functions.len() < sums.functions.len() {
+            functions.resize_with(sums.functions.len(), Distribution::default);
+        }
+        functions.iter_mut().zip(&sums.functions).for_each(|(all, more)| all.merge(more));
+        self.calls += sums.calls;
+        self.ran_back[part.process] += sums.ran_back;
+        if let Some(more) = sums.span {
+            let old = self.spans[part.process].get_or_insert(more);
+            *old = old.hull(more);
         }
     }
 }
@@ -185,19 +175,14 @@ fn sums_of<R>(
     threads: usize,
     meanwhile: impl FnOnce() -> R,
 ) -> (PlainSums, R) {
-    let sums = Mutex::new(PlainSums {
-        functions: vec![Vec::new(); trace.processes.len()],
-        ran_back: vec![0; trace.processes.len()],
-        spans: vec![None; trace.processes.len()],
-        ..PlainSums::default()
-    });
+    let sums: Vec<OnceLock<Sums>> = parts.iter().map(|_| OnceLock::new()).collect();
     let next = AtomicUsize::new(0);
     let work = || {
-        loop {
+        while let Some((part, of_part)) = {
             let number = next.fetch_add(1, Ordering::Relaxed);
-            let Some(part) = parts.get(number) else { break };
-            let of_part = part.sums(HostNs(i64::MIN));
-            sums.lock().unwrap_or_else(PoisonError::into_inner).take(parts, number, of_part);
+            parts.get(number).zip(sums.get(number))
+        } {
+            of_part.get_or_init(|| part.sums(HostNs(i64::MIN)));
         }
     };
     let done = std::thread::scope(|scope| {
@@ -209,7 +194,17 @@ fn sums_of<R>(
         work();
         done
     });
-    (sums.into_inner().unwrap_or_else(PoisonError::into_inner), done)
+    let mut out = PlainSums {
+        functions: vec![Vec::new(); trace.processes.len()],
+        ran_back: vec![0; trace.processes.len()],
+        spans: vec![None; trace.processes.len()],
+        ..PlainSums::default()
+    };
+    // In their order, whatever thread was ready first.
+    for (part, of_part) in parts.iter().zip(sums) {
+        out.add(part, of_part.into_inner().unwrap_or_default());
+    }
+    (out, done)
 }
 
 #[cfg(test)]

@@ -107,7 +107,7 @@ proptest! {
         kind in 0u8..3,
     ) {
         let spans: Vec<Span> = spans.into_iter().map(|(class, a, b, p)| Span {
-            timing: if p < 0.5 { Timing::Sampled { probability: p } } else { Timing::Estimated { sd_ns: p } },
+            timing: if p < 0.5 { Timing::Timed } else { Timing::Estimated { sd_ns: p - 1.0 } },
             ..span(class, a, b)
         }).collect();
         let points: Vec<(HostNs, f64)> = readings.iter().map(|(at, v)| (HostNs(*at), *v)).collect();

@@ -325,17 +325,12 @@ impl Scenario {
                 timed: timed.then_some((stamp(start), stamp(end))),
             });
             if timed {
-                let timing = if self.timed >= 1.0 {
-                    Timing::Timed
-                } else {
-                    Timing::Sampled { probability: self.timed }
-                };
                 spans.push(Span {
                     class: ClassId(class as u32),
                     device: DeviceIndex(0),
                     start: stamp(start),
                     end: stamp(end),
-                    timing,
+                    timing: Timing::Timed,
                 });
             }
             if self.gap > 0.0 {

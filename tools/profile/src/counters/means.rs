@@ -308,13 +308,10 @@ mod tests {
             shape: Shape { name: "a".into(), sizes: vec![64] },
             stamped: None,
             per_restoration: 1,
-            before: 1,
             refused: String::new(),
             saved: 0,
-            rest: 0.0,
             batches: vec![(HostNs(1_000_000_000), HostNs(1_500_000_000), 100, restores)],
             trials: Vec::new(),
-            kernel: true,
         });
         device
     }

@@ -191,13 +191,10 @@ mod tests {
             shape: Shape { name: "a".into(), sizes: vec![64] },
             stamped: (stamped_ms > 0.0).then_some(stamped_ms * 1e-3),
             per_restoration: 1,
-            before: 1,
             refused: String::new(),
             saved: 0,
-            rest: 0.0,
             batches,
             trials: Vec::new(),
-            kernel: true,
         });
         let mut out = Source {
             device: "gpu".into(),

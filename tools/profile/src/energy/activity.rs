@@ -155,8 +155,6 @@ pub struct PhysicalDevice {
     pub unplaced: u64,
     /// Launches that the recorder repeated (`record --replay`), or why not.
     pub replays: Vec<Repeated>,
-    /// Seconds for which that held each process.
-    pub held: HashMap<u32, f64>,
     /// What ran, by class and shape.
     pub shapes: HashMap<(ClassId, Shape), Tally>,
     /// How processes shared the device, where their commands overlap.
@@ -248,12 +246,6 @@ impl PhysicalDevice {
         })
     }
 
-    fn extend_run(&mut self, owner: u32, (start, end): (HostNs, HostNs)) {
-        let stretch = Stretch { begin: start, end };
-        let run = self.runs.entry(owner).or_insert(stretch);
-        *run = run.hull(stretch);
-    }
-
     /// When any of the processes was between its first command and its last: of traces of different
     /// times, what lies between is no gap of either.
     pub fn runs(&self) -> Vec<Stretch> {
@@ -277,17 +269,10 @@ impl PhysicalDevice {
     }
 
     fn push(&mut self, span: Span, owner: u32) {
-        if let Some(n) = self.launches.get_mut(span.class.0 as usize) {
-            *n += 1;
-        }
         if let Some(ns) = self.placed_ns.get_mut(span.class.0 as usize) {
             *ns += span.end.since(span.start) as f64;
         }
-        self.extend_run(owner, (span.start, span.end));
-        if self.owners.len() == self.spans.len() {
-            self.owners.push(owner);
-        }
-        self.spans.push(span);
+        self.ran(span, 1, owner);
         // A schedule that joining does not thin is kept as it is: trying again and again would take
         // for ever.
         if self.spans.len() >= MOST_SPANS && self.spans.len().is_multiple_of(MOST_SPANS / 4) {
@@ -300,16 +285,15 @@ impl PhysicalDevice {
         for &(start, end, count, restores_only) in &replay.batches {
             let name = repeated_class(&replay.name, restores_only);
             let class = self.repetition_class(&name, !restores_only);
-            self.ran(class, (start, end), count, owner);
+            self.ran(timed(class, start, end), count, owner);
         }
         for &(start, end, count, restores_only) in &replay.trials {
             let class = match restores_only {
                 true => self.repetition_class(SAVED_BUFFERS, false),
                 false => self.repetition_class(&repeated_class(&replay.name, false), true),
             };
-            self.ran(class, (start, end), count, owner);
+            self.ran(timed(class, start, end), count, owner);
         }
-        *self.held.entry(owner).or_default() += replay.held();
         self.replays.push(replay);
     }
 
@@ -322,16 +306,17 @@ impl PhysicalDevice {
         class
     }
 
-    /// Adds what the recorder itself ran.
-    fn ran(&mut self, class: ClassId, (start, end): (HostNs, HostNs), count: u64, owner: u32) {
-        if let Some(n) = self.launches.get_mut(class.0 as usize) {
+    /// Adds a span of so many launches.
+    fn ran(&mut self, span: Span, count: u64, owner: u32) {
+        if let Some(n) = self.launches.get_mut(span.class.0 as usize) {
             *n += count;
         }
-        self.extend_run(owner, (start, end));
+        let stretch = Stretch { begin: span.start, end: span.end };
+        self.runs.entry(owner).and_modify(|run| *run = run.hull(stretch)).or_insert(stretch);
         if self.owners.len() == self.spans.len() {
             self.owners.push(owner);
         }
-        self.spans.push(Span { class, device: DeviceIndex(0), start, end, timing: Timing::Timed });
+        self.spans.push(span);
     }
 
     /// Puts executions in order of their starts.
@@ -383,6 +368,11 @@ impl PhysicalDevice {
         }
         self.spans = out;
     }
+}
+
+/// A span that the device stamped.
+fn timed(class: ClassId, start: HostNs, end: HostNs) -> Span {
+    Span { class, device: DeviceIndex(0), start, end, timing: Timing::Timed }
 }
 
 /// Physical devices of a trace, with nothing on them yet, and which of them each (process, device

@@ -53,6 +53,12 @@ impl Sensor {
         }
     }
 
+    /// Whether a recording begins behind one time, up to another.
+    pub(super) fn begins_between(&self, from: HostNs, to: HostNs) -> bool {
+        let next = self.starts.partition_point(|start| *start <= from);
+        self.starts.get(next).is_some_and(|start| *start <= to)
+    }
+
     /// Its source and its own name.
     pub fn name(&self) -> String {
         format!("{} {}", self.series.source, self.series.name)
@@ -257,18 +263,13 @@ fn read(trace: &Trace<'_>, bytes: &[u8]) -> Result<File, SensorFileError> {
                     continue;
                 };
                 let quantity = sensor.series.quantity;
-                let kept = readings.iter().filter(|r| r.time >= header.created);
-                sensor.windows.extend(kept.filter_map(|r| Window::of(quantity, &r, &mut at)));
-                // What a driver's ring holds from before is another program's doing. A mean over a
-                // span stands for its middle.
-                let mut time =
-                    |r: &Reading| at(r.time.saturating_sub(u64::from(r.mean_over_us) * 500));
-                sensor.points.extend(
-                    readings
-                        .iter()
-                        .filter(|r| r.time >= header.created)
-                        .filter_map(|r| Some((time(&r)?, value(quantity, r.value)))),
-                );
+                // What a driver's ring holds from before is another program's doing.
+                for r in readings.iter().filter(|r| r.time >= header.created) {
+                    sensor.windows.extend(Window::of(quantity, &r, &mut at));
+                    // A mean over a span stands for its middle.
+                    let time = at(r.time.saturating_sub(u64::from(r.mean_over_us) * 500));
+                    sensor.points.extend(time.map(|time| (time, value(quantity, r.value))));
+                }
             }
             Record::Updates(updates) => {
                 if let Some(sensor) =

@@ -190,11 +190,8 @@ fn counted(sensor: &Sensor, runs: &[(HostNs, HostNs)], readings: &Readings) -> O
         let after = points.partition_point(|p| p.0 < ended).min(end.saturating_sub(1));
         let Some(inside @ [a, .., b]) = points.get(before..=after) else { continue };
         // Where a counter began anew, or stood still, nothing is known of what lies between.
-        let begins = |from: HostNs, to: HostNs| {
-            let next = sensor.starts.partition_point(|start| *start <= from);
-            sensor.starts.get(next).is_some_and(|start| *start <= to)
-        };
-        let known = inside.windows(2).filter(|p| p[1].1 >= p[0].1 && !begins(p[0].0, p[1].0));
+        let begins = |p: &[(HostNs, f64)]| sensor.begins_between(p[0].0, p[1].0);
+        let known = inside.windows(2).filter(|p| p[1].1 >= p[0].1 && !begins(p));
         let (joules, seconds) = known.fold((0.0, 0.0), |(joules, seconds), p| {
             (joules + p[1].1 - p[0].1, seconds + p[1].0.seconds_since(p[0].0))
         });

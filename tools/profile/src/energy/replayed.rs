@@ -334,13 +334,10 @@ mod tests {
             shape: Shape { name: "k".into(), sizes: vec![64] },
             stamped: None,
             per_restoration: 1,
-            before: 1,
             refused: String::new(),
             saved: 4096,
-            rest: 0.0,
             batches,
             trials: Vec::new(),
-            kernel: true,
         });
         (device, points)
     }

@@ -1,7 +1,7 @@
 //! Owns the figures of one device as the report has them, made from an attribution: classes,
 //! groups, floors, the rest, and what must be said of them. Refuses to fit.
 
-use super::activity::PhysicalDevice;
+use super::activity::{Class, PhysicalDevice};
 use super::attribute::Options;
 use super::power::Power;
 use super::result::{self, Absence, Basis, DeviceEnergy};
@@ -80,48 +80,44 @@ fn classes(
     let plain = fit::plain_integration(problem.activity, problem.series);
     let second = fit::second_average(problem.activity, problem.series);
     let per_span = device.launches_per_span();
-    let mut rows = Vec::with_capacity(result.classes.len());
-    for (row, class) in result.classes.iter().zip(&device.classes) {
+    let row = |(row, class): (&ClassEnergy, &Class)| {
         let at = row.class.0 as usize;
-        let figures = figures(row, per_span.get(at).copied().unwrap_or(1.0));
-        // What has no time was launched all the same.
-        let launches =
-            if figures.launches > 0.0 { figures.launches } else { device.called(row.class) as f64 };
-        let has_workers = problem.workers.iter().any(|worker| worker.class == row.class);
-        rows.push(result::Class {
+        // A span stands for so many launches.
+        let per_span = per_span.get(at).copied().unwrap_or(1.0);
+        let each = |joules: Option<Interval>| joules.map(|joules| joules.times(1.0 / per_span));
+        let reference = row.per_launch_at_reference;
+        result::Class {
             name: class.name.clone(),
-            launches,
             kind: if class.kernel { "kernel" } else { "transfer" },
+            // What has no time was launched all the same.
+            launches: match row.launches * per_span {
+                launches if launches > 0.0 => launches,
+                _ => device.called(row.class) as f64,
+            },
+            busy_seconds: row.busy.0,
+            covered_seconds: row.covered.0,
+            joules: row.joules,
+            joules_per_launch: each(row.joules_per_launch),
+            per_launch_at_reference: each(reference),
+            load: reference
+                .map_or([0.0; 2], |joules| row.loads.at_reference.map(|n| n / joules.value)),
+            watts: row.watts,
+            dynamic_joules: row.dynamic,
+            idle_joules: row.idle,
+            energy_delay: row.energy_delay.map(|e| e / (per_span * per_span)),
+            absence: row.absence,
+            basis: match problem.workers.iter().any(|worker| worker.class == row.class) {
+                true => Basis::Alone,
+                false => Basis::Run,
+            },
+            needed_seconds: row.needed.map(|needed| needed.0),
+            group: row.group,
             plain_watts: plain.get(at).copied().flatten().map(|w| w.0),
             second_average_watts: second.get(at).copied().flatten().map(|w| w.0),
-            basis: if has_workers { Basis::Alone } else { Basis::Run },
-            ..figures
-        });
-    }
-    rows
-}
-
-/// The figures of one class, of which a span stands for so many launches.
-fn figures(row: &ClassEnergy, per_span: f64) -> result::Class {
-    result::Class {
-        launches: row.launches * per_span,
-        busy_seconds: row.busy.0,
-        covered_seconds: row.covered.0,
-        joules: row.joules,
-        joules_per_launch: row.joules_per_launch.map(|j| j.times(1.0 / per_span)),
-        per_launch_at_reference: row.per_launch_at_reference.map(|j| j.times(1.0 / per_span)),
-        load: row
-            .per_launch_at_reference
-            .map_or([0.0; 2], |joules| row.loads.at_reference.map(|change| change / joules.value)),
-        watts: row.watts,
-        dynamic_joules: row.dynamic,
-        idle_joules: row.idle,
-        energy_delay: row.energy_delay.map(|e| e / (per_span * per_span)),
-        absence: row.absence,
-        needed_seconds: row.needed.map(|needed| needed.0),
-        group: row.group,
-        ..result::Class::default()
-    }
+            ..result::Class::default()
+        }
+    };
+    result.classes.iter().zip(&device.classes).map(row).collect()
 }
 
 fn group(device: &PhysicalDevice, of: &GroupEnergy) -> result::Group {

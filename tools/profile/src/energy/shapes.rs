@@ -30,8 +30,6 @@ pub struct Tally {
     pub seconds: f64,
     /// Bytes of all, where they are transfers.
     pub bytes: u64,
-    /// Ids of the first and the last one.
-    pub extent: Option<(u64, u64)>,
 }
 
 impl Tally {
@@ -41,10 +39,6 @@ impl Tally {
         self.timed += other.timed;
         self.seconds += other.seconds;
         self.bytes = self.bytes.saturating_add(other.bytes);
-        self.extent = match (self.extent, other.extent) {
-            (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
-            (one, other) => one.or(other),
-        };
     }
 }
 
@@ -53,35 +47,20 @@ impl Tally {
 pub struct Repeated {
     /// The kernel's class.
     pub name: String,
-    /// Whether it is a kernel.
-    pub kernel: bool,
     /// What it is.
     pub shape: Shape,
     /// Mean seconds of those of which stamps were taken.
     pub stamped: Option<f64>,
     /// Launches for each restoration.
     pub per_restoration: u32,
-    /// The application's own one has this id or a later one.
-    pub before: u64,
     /// Why it was not repeated; empty where it was.
     pub refused: String,
     /// Bytes of buffers saved and restored.
     pub saved: u64,
-    /// Seconds in which the application was held and nothing of this ran: rests, and what the host
-    /// did between.
-    pub rest: f64,
     /// Batches: begin, end, launches or restorations, whether the latter.
     pub batches: Vec<Ran>,
     /// What ran outside the batches: launches that were tried, and copies of saved buffers.
     pub trials: Vec<Ran>,
-}
-
-impl Repeated {
-    /// Seconds in which the application was held for it.
-    pub fn held(&self) -> f64 {
-        let ran = self.batches.iter().chain(&self.trials);
-        self.rest + ran.map(|b| b.1.seconds_since(b.0)).sum::<f64>()
-    }
 }
 
 /// Trials below are left out: their times are the host's, of which launching is a large part then.
@@ -144,61 +123,15 @@ pub fn repeated(
         placed.filter(|b| b.1 > b.0).collect()
     };
     let (batches, trials) = (ran(&replay.batches), ran(&replay.trials));
-    let quiet = (replay.quiet > 0).then(|| at(replay.quiet));
-    let rest = rest(quiet, &batches, &trials);
     let trials = trials.into_iter().filter(|t| t.1.0.saturating_sub(t.0.0) >= LEAST_TRIAL_NS);
     Repeated {
-        kernel: kind.direction().is_none(),
         name,
-        rest,
         shape,
         stamped: (replay.stamped_ns > 0).then_some(replay.stamped_ns as f64 * 1e-9),
         per_restoration: replay.per_restoration,
-        before: replay.before,
         refused: replay.refused.clone(),
         saved: replay.saved,
         batches,
         trials: trials.collect(),
-    }
-}
-
-/// Seconds in which the application was held and nothing ran: all of the time from the first to the
-/// last that ran, where the trace holds all; else from the quiet time's begin to the first batch.
-fn rest(quiet: Option<HostNs>, batches: &[Ran], trials: &[Ran]) -> f64 {
-    let ran = || batches.iter().chain(trials);
-    let Some(first) = ran().map(|b| b.0).min() else { return 0.0 };
-    let nanoseconds = if trials.is_empty() {
-        quiet.map_or(0, |quiet| first.0.saturating_sub(quiet.0))
-    } else {
-        let last = ran().map(|b| b.1.0).max().unwrap_or(first.0);
-        let length = |b: &Ran| b.1.0.saturating_sub(b.0.0);
-        let is_long = |b: &&Ran| length(b) >= LEAST_TRIAL_NS;
-        let tried = trials.iter().filter(is_long).map(length);
-        let busy = batches.iter().map(length).chain(tried).fold(0, i64::saturating_add);
-        last.saturating_sub(first.0).saturating_sub(busy)
-    };
-    nanoseconds.max(0) as f64 * 1e-9
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_application_was_held_from_the_first_to_the_last_that_ran() {
-        let ran = |from: i64, to: i64| (HostNs(from), HostNs(to), 1, false);
-        let of = |quiet: Option<i64>, batches: &[Ran], trials: &[Ran]| {
-            (rest(quiet.map(HostNs), batches, trials) * 1e9).round()
-        };
-        assert_eq!(of(None, &[], &[]), 0.0);
-        // A trace that holds no trials: what is known of it.
-        assert_eq!(of(Some(100), &[ran(400, 900)], &[]), 300.0);
-        assert_eq!(of(None, &[ran(400, 900)], &[]), 0.0);
-        let us = |from: i64, to: i64| ran(from * 1_000, to * 1_000);
-        let trials = [us(1_000, 2_000), us(3_000, 5_000), us(95_000, 97_000), us(98_000, 98_200)];
-        let batch = [us(40_000, 90_000)];
-        // The last trial is too short to be told from launching it.
-        assert_eq!(of(Some(100), &batch, &trials), 97_200e3 - 55_000e3);
-        assert_eq!(of(None, &[], &trials[..2]), 1_000e3);
     }
 }

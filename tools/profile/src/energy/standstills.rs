@@ -50,18 +50,18 @@ impl Standstills {
     }
 }
 
-/// A counter's readings, with where it begins anew.
+/// A counter and its readings.
 struct Counter<'s> {
+    sensor: &'s Sensor,
     points: &'s [(HostNs, f64)],
-    starts: &'s [HostNs],
     /// Its usual time between two rises, seconds.
     step: f64,
 }
 
 impl<'s> Counter<'s> {
     fn of(sensor: &'s Sensor) -> Self {
-        let (points, starts) = (&sensor.points[..], &sensor.starts[..]);
-        let mut out = Self { points, starts, step: 0.0 };
+        let points = &sensor.points[..];
+        let mut out = Self { sensor, points, step: 0.0 };
         let rises: Vec<HostNs> = (1..points.len())
             .filter(|at| points[*at].1 != points[at - 1].1 && !out.begins(*at))
             .map(|at| points[at].0)
@@ -74,9 +74,7 @@ impl<'s> Counter<'s> {
 
     /// Whether it begins anew with this reading.
     fn begins(&self, at: usize) -> bool {
-        let (before, next) = (self.points[at - 1].0, self.points[at].0);
-        let first = self.starts.partition_point(|start| *start <= before);
-        self.starts.get(first).is_some_and(|start| *start <= next)
+        self.sensor.begins_between(self.points[at - 1].0, self.points[at].0)
     }
 
     /// Mean power between two readings, in watts; `None` where it began anew between them, or they

@@ -11,7 +11,7 @@ use crate::energy::report::{
     Absence, Attribution, ClassEnergy, Drift, FloorEnergy, Gaps, GroupEnergy, IterationEnergy,
     Loads, Temperature,
 };
-use crate::energy::sensor::{RowKind, Rows};
+use crate::energy::sensor::Rows;
 use crate::energy::sums::known_sums;
 use crate::energy::units::{ClassId, HostNs, Seconds, Watts};
 use crate::interval::Interval;
@@ -404,7 +404,6 @@ pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attributi
         },
         residual: Watts((power / residuals.len() as f64).sqrt()),
         residual_correlation: if power > 0.0 { lagged / power } else { 0.0 },
-        counter_jitter: if of.rows.kind == RowKind::Counter { model.correlation } else { 0.0 },
         readings: of.rows.rows.len(),
         faults: of.rows.faults,
         rejected_spans: activity.rejected(),

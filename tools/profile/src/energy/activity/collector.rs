@@ -1,10 +1,10 @@
 //! Owns how commands of a trace become spans of classes on devices. Refuses to know joules.
 
 use super::super::shapes::{self, Shape, Tally};
-use super::{By, CAPTURED, Grouping, PhysicalDevice, class_name, devices, sized};
+use super::{By, CAPTURED, Grouping, PhysicalDevice, class_name, devices, sized, timed};
 use clscope_analysis::Trace;
 use clscope_analysis::align::Alignment;
-use clscope_analysis::energy::{ClassId, DeviceIndex, HostNs, Launch, Span, Timing, place, turns};
+use clscope_analysis::energy::{ClassId, DeviceIndex, HostNs, Launch, place, turns};
 use clscope_analysis::event::{Event, Outcome};
 use clscope_analysis::ids::IdMap;
 use clscope_analysis::stats::beside::Copied;
@@ -141,8 +141,6 @@ impl<'t, 'a, 's> Collector<'t, 'a, 's> {
         let tally = &mut shape.3;
         tally.launches += 1;
         tally.bytes = tally.bytes.saturating_add(if is_kernel { 0 } else { record.bytes });
-        let id = record.id;
-        tally.extent = Some(tally.extent.map_or((id, id), |(a, b)| (a.min(id), b.max(id))));
         if let Outcome::Timed(times) = &command.outcome
             && let Some(placed) = times.placed
         {
@@ -164,10 +162,7 @@ impl<'t, 'a, 's> Collector<'t, 'a, 's> {
                     let of = sampled.entry(key).or_insert_with(|| OfQueue::new(device));
                     of.push(launch, Some((start, end, weight)));
                 } else {
-                    devices[device].push(
-                        Span { class, device: DeviceIndex(0), start, end, timing: Timing::Timed },
-                        command.process.0,
-                    );
+                    devices[device].push(timed(class, start, end), command.process.0);
                 }
             }
             Outcome::Untimed { reason: Untimed::NotSampled, .. } if may_sample => {
@@ -200,7 +195,7 @@ impl<'t, 'a, 's> Collector<'t, 'a, 's> {
             let Some(device) = of.and_then(|of| devices.get_mut(of)) else { continue };
             let class = device.class(CAPTURED, false);
             let (start, end) = (HostNs(copy.span.begin.0), HostNs(copy.span.end.0));
-            device.ran(class, (start, end), 1, copy.process.0);
+            device.ran(timed(class, start, end), 1, copy.process.0);
         }
         let mut replays = Vec::new();
         for (index, process) in trace.processes.iter().enumerate() {

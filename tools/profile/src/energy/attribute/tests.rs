@@ -40,7 +40,7 @@ fn repeated() -> (PhysicalDevice, Power) {
     };
     device.spans = (0..60).map(launch).collect();
     let shape = Shape { name: "k".into(), sizes: vec![64] };
-    let tally = Tally { launches: 60, timed: 60, seconds: 2.4, bytes: 0, extent: Some((1, 60)) };
+    let tally = Tally { launches: 60, timed: 60, seconds: 2.4, bytes: 0 };
     device.shapes.insert((ClassId(0), shape.clone()), tally);
     let batch = |i: i64| {
         let start = (7_000 + i * 600) * MS;
@@ -61,13 +61,10 @@ fn repeated() -> (PhysicalDevice, Power) {
         shape,
         stamped: None,
         per_restoration: 1,
-        before: 1,
         refused: String::new(),
         saved: 0,
-        rest: 0.0,
         batches,
         trials: Vec::new(),
-        kernel: true,
     });
     let class = Class { name: "k (repeated)".into(), kernel: true, repetition: true };
     device.classes.push(class);
@@ -104,7 +101,7 @@ fn tried() -> (PhysicalDevice, Power) {
     let series = Series::Instant(points.collect());
     device.spans = spans;
     let shape = Shape { name: "k".into(), sizes: vec![64] };
-    let tally = Tally { launches: 60, timed: 60, seconds: 2.4, bytes: 0, extent: Some((1, 60)) };
+    let tally = Tally { launches: 60, timed: 60, seconds: 2.4, bytes: 0 };
     device.shapes.insert((ClassId(0), shape), tally);
     (device, Power::of_series(series, ResponseModel::lagged_samples(0.01), 0.01, 0.06))
 }
