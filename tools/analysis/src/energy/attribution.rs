@@ -180,7 +180,7 @@ fn own_shares(problem: &Problem<'_>, rows: &Rows, response: &Response) -> Vec<f6
     let span = |&(start, end): &(HostNs, HostNs)| StateSpan { state: 1, start, end };
     let spans: Vec<StateSpan> = problem.own.iter().map(span).collect();
     let shares = state_shares(problem.activity, rows, &spans, 2, response);
-    shares.chunks_exact(2).map(|shares| shares[1].min(1.0)).collect()
+    (0..rows.rows.len()).map(|i| shares.row(i)[1].min(1.0)).collect()
 }
 
 /// Attributes what the sensor measured to classes.
@@ -342,7 +342,7 @@ fn readings_of_run(
             let each = present.iter().enumerate().map(|(k, &class)| (k, factor * of[class]));
             each.filter(|(_, n)| *n > 0.0).collect()
         };
-        let states = columns.state_row(i).iter().enumerate();
+        let states = columns.states.row(i).iter().enumerate();
         Reading {
             energy: row.mean * length,
             idle: states.map(|(s, share)| (s, length * share)).filter(|s| s.1 > 0.0).collect(),
@@ -404,7 +404,7 @@ fn beyond_bounds(rows: usize, classes: usize) -> bool {
 /// Level of the floors in every row when all are known.
 fn known_level(columns: &Columns, levels: &[Option<(f64, f64)>], rows: usize) -> Option<Vec<f64>> {
     let rates = levels.iter().map(|level| Some(level.as_ref()?.0)).collect::<Option<Vec<f64>>>()?;
-    let level = |i| columns.state_row(i).iter().zip(&rates).map(|(s, f)| s * f).sum();
+    let level = |i| columns.states.row(i).iter().zip(&rates).map(|(s, f)| s * f).sum();
     Some((0..rows).map(level).collect())
 }
 

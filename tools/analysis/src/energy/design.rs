@@ -34,9 +34,8 @@ pub(super) const ROWS_FOR_SHAPE: usize = 100;
 #[derive(Clone)]
 pub(crate) struct Columns {
     pub classes: Design,
-    /// Rows by states, row-major; each row sums to one.
-    pub states: Vec<f64>,
-    pub state_count: usize,
+    /// Each row sums to one.
+    pub states: Design,
     /// Whether the uncertainty of busy time is a part of the classes' variation that counts.
     pub noisy: bool,
 }
@@ -55,12 +54,7 @@ impl Columns {
             noisy: activity.uncertain && classes.noisy(),
             classes,
             states: state_shares(activity, rows, spans, state_count, response),
-            state_count,
         }
-    }
-
-    pub(crate) fn state_row(&self, i: usize) -> &[f64] {
-        &self.states[i * self.state_count..(i + 1) * self.state_count]
     }
 }
 
@@ -121,14 +115,14 @@ pub(crate) fn bent(
 /// back.
 const BEFORE: f64 = 1e3;
 
-/// Share of each row in each state, behind the response; row-major.
+/// Share of each row in each state, behind the response.
 pub(super) fn state_shares(
     activity: &Activity,
     rows: &Rows,
     spans: &[StateSpan],
     count: usize,
     response: &Response,
-) -> Vec<f64> {
+) -> Design {
     let first = rows.rows.first().map_or(f64::NEG_INFINITY, |row| row.to);
     let mut segments: Vec<Segment> = spans
         .iter()
@@ -145,8 +139,8 @@ pub(super) fn state_shares(
         })
         .collect();
     segments.sort_by(|a, b| a.from.total_cmp(&b.from));
-    let mut shares = exact(&segments, count, &rows.rows, response, false).share;
-    for row in shares.chunks_exact_mut(count) {
+    let mut shares = exact(&segments, count, &rows.rows, response, false);
+    for row in shares.share.chunks_exact_mut(count) {
         let others: f64 = row[1..].iter().sum();
         row[0] = (1.0 - others).max(0.0);
     }

@@ -65,7 +65,7 @@ impl Variation {
         fitted: &[bool],
         present: &[usize],
     ) -> Self {
-        let floors: Vec<usize> = (0..columns.state_count).filter(|&s| fitted[s]).collect();
+        let floors: Vec<usize> = (0..columns.states.columns).filter(|&s| fitted[s]).collect();
         let (k, n) = (present.len(), present.len() + floors.len());
         // Only variation of busy time itself counts, over windows without gaps, that outlasts several
         // rows: ripple is faster, or beats with the sensor's period.
@@ -89,7 +89,7 @@ impl Variation {
         let mut table = Vec::with_capacity(count * n);
         let (mut mean, mut unsure) = (vec![0.0; n], vec![0.0; k]);
         for i in 0..count {
-            let (shares, states) = (busy_time.row(i), columns.state_row(i));
+            let (shares, states) = (busy_time.row(i), columns.states.row(i));
             // Idle share of a state instead of its whole share: a class that runs all the time is
             // then no copy of the floor.
             let busy: f64 = shares.iter().sum::<f64>().min(1.0);

@@ -24,7 +24,7 @@ const COMPILING_NS: u64 = 1_000_000;
 const LONGEST: usize = 8;
 
 /// What the host did before it enqueued a command.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Lead {
     /// When the enqueue call began.
     pub enqueue: HostNs,
@@ -47,9 +47,7 @@ pub struct Lead {
 impl Lead {
     /// Of a command that waited for nothing.
     pub fn at(enqueue: HostNs, host: HostPath) -> Self {
-        let from = (ThreadIndex(0), 0);
-        let (what, held, is_first, is_first_of_size) = (None, None, false, false);
-        Self { enqueue, host, what, held, is_first, is_first_of_size, from }
+        Self { enqueue, host, ..Self::default() }
     }
 
     /// What the time is that the command was enqueued and held back by nothing, in nanoseconds;

@@ -421,7 +421,7 @@ pub fn containment(readings: &Readings, host: usize) -> Containment {
     let pp1 = windows("PP1").map(|w| w.0);
     // Two updates of each plane may be on the wrong side of a window's edge.
     let step = of_pkg.iter().map(|(_, s)| period(s)).fold(RAPL_PERIOD_S, f64::max);
-    for (i, (at, _, pkg)) in pkg.iter().enumerate() {
+    for (at, _, pkg) in &pkg {
         let near = |of: &[(HostNs, HostNs, f64)]| {
             let first = of.partition_point(|w| w.0.0 <= at.0.saturating_sub(100_000_000));
             let found = of.get(first).filter(|w| w.0.0 < at.0.saturating_add(100_000_000));
@@ -429,15 +429,13 @@ pub fn containment(readings: &Readings, host: usize) -> Containment {
         };
         let planes = Planes {
             pkg: Some(*pkg),
-            pp0: pp0.get(i).copied().filter(|w| w.0 == *at).map(|w| w.2).or_else(|| near(&pp0)),
+            pp0: near(&pp0),
             dram: near(&dram),
             pp1: pp1.as_deref().and_then(near),
             ..Planes::default()
         };
-        test.window(
-            &planes,
-            4.0 * step / TEST_S * (pkg.abs() + dram.first().map_or(0.0, |w| w.2.abs())),
-        );
+        let drawn = pkg.abs() + dram.first().map_or(0.0, |w| w.2.abs());
+        test.window(&planes, 4.0 * step / TEST_S * drawn);
     }
     test.verdict()
 }

@@ -77,9 +77,9 @@ pub(super) fn effects(
     let between = of_run(&|i| -(-busy[i] / ACTIVE).exp_m1());
     // Where levels are known of rests, what was known of these then was known of the rests.
     let resting = |i: usize, state: usize| {
-        lengths[i] * columns.state_row(i)[state] * ((-busy[i] / ACTIVE).exp() + SOME_REST)
+        lengths[i] * columns.states.row(i)[state] * ((-busy[i] / ACTIVE).exp() + SOME_REST)
     };
-    let at_rest: Vec<Vec<f64>> = (0..columns.state_count)
+    let at_rest: Vec<Vec<f64>> = (0..columns.states.columns)
         .map(|state| (0..n).map(|i| resting(i, state)).collect::<Vec<f64>>())
         .collect();
     let effect = |belief: (f64, f64), idle: Vec<f64>, launches: Vec<f64>| {

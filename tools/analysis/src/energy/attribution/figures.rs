@@ -101,7 +101,7 @@ fn parts(problem: &Problem<'_>, of: &Fitted) -> Parts {
     let rest = Rest { part: Part::new(width), ..Rest::default() };
     let mut rests = vec![[rest.clone(), rest]; states];
     for (i, row) in of.rows.rows.iter().enumerate() {
-        let (shares, in_state) = (of.columns.classes.row(i), of.columns.state_row(i));
+        let (shares, in_state) = (of.columns.classes.row(i), of.columns.states.row(i));
         let busy: f64 = shares.iter().sum();
         let crowd = if devices > 1 { busy.max(1.0) } else { 1.0 };
         let at_rest: f64 = in_state.iter().enumerate().map(|(s, n)| n * model.value(s)).sum();
