@@ -100,7 +100,7 @@ fn stamp(activity: &Activity, seconds: f64) -> HostNs {
 }
 
 /// Rows of which one that stands alone covers a period.
-fn read(activity: &Activity, series: &Series) -> Rows {
+fn read_rows(activity: &Activity, series: &Series) -> Rows {
     let mut rows = Rows::new(series, activity.origin);
     rows.rows.iter_mut().for_each(|row| row.covers = row.length(rows.period));
     rows
@@ -197,7 +197,7 @@ pub fn idle_levels(
     settle: Seconds,
     temperature: &[(HostNs, f64)],
 ) -> IdleLevels {
-    let rows = read(activity, series);
+    let rows = read_rows(activity, series);
     let mut pieces = Vec::new();
     for (from, to) in stretches(activity, &rows) {
         let start = if from.is_finite() { from + settle.0 } else { from };
@@ -240,7 +240,7 @@ pub struct Working {
 /// recordings. `None` without readings.
 pub fn while_working(activity: &Activity, series: &Series, settle: Seconds) -> Option<Working> {
     let (first, last) = (activity.segments.first()?, activity.segments.last()?);
-    let rows = read(activity, series);
+    let rows = read_rows(activity, series);
     let begun: Vec<f64> =
         rows.rows.iter().skip(1).filter(|row| !row.joined).map(|row| row.from).collect();
     // Stretches and recordings are in order of time.
@@ -266,7 +266,7 @@ pub fn while_working(activity: &Activity, series: &Series, settle: Seconds) -> O
 /// The least that a device drew for a while: a fiftieth of the means over windows are below. `None`
 /// where readings say less than nothing.
 pub fn least_drawn(activity: &Activity, series: &Series) -> Option<Watts> {
-    let rows = read(activity, series);
+    let rows = read_rows(activity, series);
     let watts = window_means(&rows.rows, rows.period);
     watts.get(watts.len() / 50).copied().filter(|watts| *watts > 0.0).map(Watts)
 }

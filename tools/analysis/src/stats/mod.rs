@@ -34,7 +34,7 @@ use busy::held::Holds;
 pub use busy::host_path::HostPath;
 use busy::{Busy, Held, Lead};
 use clscope_trace::Untimed;
-use clscope_trace::record::{flag, size_class};
+use clscope_trace::record::flag;
 use command_buffers::{CommandBuffers, InCommandBuffers};
 pub use commands::{Bias, CommandSums};
 use estimate::Sampled;
@@ -57,7 +57,7 @@ pub const SPAN_BIAS: &str = "span-bias-ns";
 /// CL_EVENT_COMMAND_EXECUTION_STATUS, which an application that polls asks for.
 const EXECUTION_STATUS: u32 = 0x11d3;
 
-/// Class of commands: process, what they are, queue id, and their part ([`part_of`]).
+/// Class of commands: process, what they are, queue id, and their part ([`WaitedFor::find_part`]).
 type Key = (ProcessIndex, WaitedFor, u32, u32);
 
 /// The key by which launches of a kernel are separated: a number of each, 0 for all.
@@ -174,24 +174,6 @@ impl Pass<'_> {
 
 fn key(process: ProcessIndex, id: u32) -> u64 {
     (u64::from(process.0) << 32) | u64::from(id)
-}
-
-/// The part of the commands of one kind that is estimated by itself: of kernels what else the caller
-/// separates launches by, of others the class of their size.
-fn part_of(record: &clscope_trace::record::Command<'_>, variant: Option<Variant>) -> u32 {
-    match record.kind.is_kernel() {
-        true => variant.map_or(0, |of| of(record)),
-        false => size_class(record.bytes),
-    }
-}
-
-/// What commands are, and their part, as windows know them: no kernel has the highest bit in its id.
-fn class(what: WaitedFor, part: u32) -> u64 {
-    let what = match what {
-        WaitedFor::Kernel(_, id) => u64::from(id),
-        WaitedFor::Command(kind) => (1 << 31) | kind as u64,
-    };
-    (what << 32) | u64::from(part)
 }
 
 impl Stats {
@@ -363,11 +345,11 @@ impl Stats {
             let preempted = device.is_some_and(|d| d.is_cpu());
             let is_own = |of: &Key| of.0 == process && of.2 == queue;
             let own = self.sums.iter().filter(|(of, _)| is_own(of));
-            let own = own.filter_map(|(of, sums)| Some((class(of.1, of.3), sums.estimated()?)));
+            let own = own.filter_map(|(of, sums)| Some((of.1.class(of.3), sums.estimated()?)));
             let sampled: BTreeMap<u64, &Sampled> = own.collect();
             let left = windows.left(&sampled, preempted);
             for (of, sums) in self.sums.iter_mut().filter(|(of, _)| is_own(of)) {
-                sums.left = left.get(&class(of.1, of.3)).copied();
+                sums.left = left.get(&of.1.class(of.3)).copied();
             }
         }
     }
@@ -460,7 +442,7 @@ impl Stats {
                         let what = WaitedFor::identify(call.process, &e.record);
                         let is_kernel = e.record.kind.is_kernel();
                         Launch {
-                            class: class(what, part_of(&e.record, pass.variant)),
+                            class: what.class(WaitedFor::find_part(&e.record, pass.variant)),
                             geometry: if is_kernel { e.record.geometry } else { 0 },
                         }
                     };
@@ -548,7 +530,7 @@ impl Stats {
             sizes.add(record.geometry, duration);
         }
         let what = WaitedFor::identify(process, record);
-        let part = part_of(record, pass.variant);
+        let part = WaitedFor::find_part(record, pass.variant);
         let sums = self.sums.entry((process, what, queue, part)).or_default();
         let probability = record.probability();
         sums.add(command.moved_bytes(), duration, left_out, sampling, probability);

@@ -1,12 +1,13 @@
 //! What is summed: over calls of a function, queues, devices, waits. Refuses to add; the pass does.
 
+use super::Variant;
 use super::busy::Busy;
 use super::sketch::Distribution;
 use super::waits::Ran;
 use crate::input::Definitions;
 use crate::interval::Interval;
 use crate::time::{HostNs, ProcessIndex, Span};
-use clscope_trace::record::{Command, CommandKind};
+use clscope_trace::record::{Command, CommandKind, size_class};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -118,6 +119,24 @@ impl WaitedFor {
             true => Self::Kernel(process, command.object),
             false => Self::Command(command.kind),
         }
+    }
+
+    /// The part of the commands of one kind that is estimated by itself: of kernels what else the
+    /// caller separates launches by, of others the class of their size.
+    pub(super) fn find_part(command: &Command<'_>, variant: Option<Variant>) -> u32 {
+        match command.kind.is_kernel() {
+            true => variant.map_or(0, |of| of(command)),
+            false => size_class(command.bytes),
+        }
+    }
+
+    /// These commands and their part as a number: no kernel has the highest bit in its id.
+    pub(super) fn class(self, part: u32) -> u64 {
+        let what = match self {
+            Self::Kernel(_, id) => u64::from(id),
+            Self::Command(kind) => (1 << 31) | kind as u64,
+        };
+        (what << 32) | u64::from(part)
     }
 
     /// As outputs call it.

@@ -285,14 +285,14 @@ impl PhysicalDevice {
         for &(start, end, count, restores_only) in &replay.batches {
             let name = repeated_class(&replay.name, restores_only);
             let class = self.repetition_class(&name, !restores_only);
-            self.ran(timed(class, start, end), count, owner);
+            self.ran(stamped_span(class, start, end), count, owner);
         }
         for &(start, end, count, restores_only) in &replay.trials {
             let class = match restores_only {
                 true => self.repetition_class(SAVED_BUFFERS, false),
                 false => self.repetition_class(&repeated_class(&replay.name, false), true),
             };
-            self.ran(timed(class, start, end), count, owner);
+            self.ran(stamped_span(class, start, end), count, owner);
         }
         self.replays.push(replay);
     }
@@ -371,7 +371,7 @@ impl PhysicalDevice {
 }
 
 /// A span that the device stamped.
-fn timed(class: ClassId, start: HostNs, end: HostNs) -> Span {
+fn stamped_span(class: ClassId, start: HostNs, end: HostNs) -> Span {
     Span { class, device: DeviceIndex(0), start, end, timing: Timing::Timed }
 }
 

@@ -372,7 +372,7 @@ pub(super) fn measure(
         let why =
             "the sensor was read around each of its launches (--snapshot), and nothing was fitted";
         out.explained = options.explain.as_ref().map(|kernel| Explained::absent(kernel, why));
-        hold(&mut out, power, options, false);
+        limit_figures(&mut out, power, options, false);
         out.keep_to_window();
         out.containment = containment(device, power, readings);
         return out;
@@ -406,7 +406,7 @@ pub(super) fn measure(
             }
             // Whatever a figure rests on: whose turn it was is not known any better.
             rows::widen_shared(&mut out);
-            hold(&mut out, power, options, own);
+            limit_figures(&mut out, power, options, own);
             out.explained = options.explain.as_ref().and_then(|kernel| {
                 let of = (&problem, &result);
                 super::explained::explain(kernel, device, of, &found, &out.classes, origin)
@@ -459,7 +459,7 @@ pub(super) fn measure(
 }
 
 /// Holds figures to what is possible and known, and says what would be known otherwise.
-fn hold(out: &mut DeviceEnergy, power: &Power, options: &Options, is_repeated: bool) {
+fn limit_figures(out: &mut DeviceEnergy, power: &Power, options: &Options, is_repeated: bool) {
     rows::within_limit(out, power.limit, power.seen());
     rows::absent(out);
     rows::bound(out);

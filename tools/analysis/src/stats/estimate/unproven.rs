@@ -5,7 +5,7 @@
 use crate::Trace;
 use crate::ids::IdMap;
 use crate::issue::Unfinished;
-use crate::stats::{Key, Stats, class};
+use crate::stats::{Key, Stats};
 use crate::time::ProcessIndex;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -83,7 +83,7 @@ impl Stats {
             let device = trace.process(process).definitions.clock_device(queue);
             for (in_class, n) in unproven.counts() {
                 let is_it =
-                    |of: &Key| of.0 == process && of.2 == queue && class(of.1, of.3) == in_class;
+                    |of: &Key| of.0 == process && of.2 == queue && of.1.class(of.3) == in_class;
                 let sums = self.sums.iter_mut().find(|(of, _)| is_it(of)).map(|(_, sums)| sums);
                 let taken = sums.and_then(|s| s.sampled.as_mut()).map_or(0, |s| s.take_back(n));
                 if let Some(queue) = self.queues.get_mut(&(process, queue)) {

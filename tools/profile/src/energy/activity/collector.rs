@@ -1,7 +1,7 @@
 //! Owns how commands of a trace become spans of classes on devices. Refuses to know joules.
 
 use super::super::shapes::{self, Shape, Tally};
-use super::{By, CAPTURED, Grouping, PhysicalDevice, class_name, devices, sized, timed};
+use super::{By, CAPTURED, Grouping, PhysicalDevice, class_name, devices, sized, stamped_span};
 use clscope_analysis::Trace;
 use clscope_analysis::align::Alignment;
 use clscope_analysis::energy::{ClassId, DeviceIndex, HostNs, Launch, place, turns};
@@ -162,7 +162,7 @@ impl<'t, 'a, 's> Collector<'t, 'a, 's> {
                     let of = sampled.entry(key).or_insert_with(|| OfQueue::new(device));
                     of.push(launch, Some((start, end, weight)));
                 } else {
-                    devices[device].push(timed(class, start, end), command.process.0);
+                    devices[device].push(stamped_span(class, start, end), command.process.0);
                 }
             }
             Outcome::Untimed { reason: Untimed::NotSampled, .. } if may_sample => {
@@ -195,7 +195,7 @@ impl<'t, 'a, 's> Collector<'t, 'a, 's> {
             let Some(device) = of.and_then(|of| devices.get_mut(of)) else { continue };
             let class = device.class(CAPTURED, false);
             let (start, end) = (HostNs(copy.span.begin.0), HostNs(copy.span.end.0));
-            device.ran(timed(class, start, end), 1, copy.process.0);
+            device.ran(stamped_span(class, start, end), 1, copy.process.0);
         }
         let mut replays = Vec::new();
         for (index, process) in trace.processes.iter().enumerate() {
