@@ -42,7 +42,7 @@ impl Unfinished {
     /// The reason in words.
     pub const fn text(self) -> &'static str {
         match self {
-            Self::Killed => "the process was killed, or called _exit, while they were in flight",
+            Self::Killed => "the process was killed or called _exit meanwhile",
             Self::Exited => "the process ended while their times were still awaited",
             Self::Lost => "records were lost, and their times may be among them",
             Self::Running => "the process still ran when the trace was read",
@@ -97,9 +97,7 @@ pub enum IssueKind {
     UnknownRecords { records: u64 },
     #[error("{} dropped{}", plural(*.records, "record"), dropped(*.reason))]
     Dropped { records: u64, reason: Option<DropReason> },
-    #[error(
-        "the process did not end in order: it was killed, crashed, called _exit or exec, or still runs"
-    )]
+    #[error("the process did not end in order (killed, crashed, _exit, exec) or still runs")]
     NotEnded,
     #[error("how the process ended is not in the trace: the disk was full")]
     EndUnwritten,

@@ -5,6 +5,7 @@
 use crate::error::{Attempt, CaptureError};
 use crate::system;
 use clscope_io::output::{Access, create_dir, own_directory};
+use clscope_io::text::shell_word;
 use clscope_trace::directory::{
     CAPTURE_APPLICATION, CAPTURE_FILE, CAPTURES, MEASURED, METER, PART, PROGRAMS, SAMPLES,
     is_capture_folder, is_program_file, with_ending,
@@ -295,9 +296,7 @@ pub fn shown_path(path: &Path) -> String {
         .ok()
         .and_then(|d| path.strip_prefix(d).ok().map(PathBuf::from))
         .unwrap_or_else(|| path.to_path_buf());
-    let text = short.display().to_string();
-    let plain = text.chars().all(|c| c.is_alphanumeric() || "/._-+,@%:=".contains(c));
-    if plain { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+    shell_word(&short.display().to_string())
 }
 
 #[cfg(test)]

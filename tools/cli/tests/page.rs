@@ -347,7 +347,7 @@ fn what_is_not_known_is_said() {
     save(&process, &stage.join("t.clscope"));
     let text = page(&stage, &[]);
     assert!(
-        text.contains("<td>the process did not end in order: it was killed")
+        text.contains("<td>the process did not end in order (killed")
             && text.contains("class=\"warning\"")
     );
     let none = stage.clscope().args(["report", "none.clscope", "--format", "html"]).ended();

@@ -89,6 +89,23 @@ pub fn line(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// A word as it is typed into a shell, which [`line()`] shows as it is.
+pub fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "_-./:=,+%@".contains(c);
+    if line(word) != word {
+        let escaped = |c: char| match c {
+            '\\' | '\'' => format!("\\{c}"),
+            c if is_printable(c) => c.to_string(),
+            c => c.to_string().bytes().map(|byte| format!("\\x{byte:02x}")).collect(),
+        };
+        return format!("$'{}'", word.chars().map(escaped).collect::<String>());
+    }
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
 /// A value that is shown by [`line()`].
 #[derive(Debug, Clone, Copy)]
 pub struct Shown<T>(pub T);
@@ -263,6 +280,33 @@ impl<W: Write> Drop for Screen<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A shell makes of it what it was, and a terminal shows it as it is.
+    #[test]
+    fn a_word_is_what_a_shell_makes_of_it() {
+        let words = [
+            "",
+            "run",
+            "my run",
+            "it's",
+            "a\\",
+            "a\\ 'b\n",
+            "k<a>",
+            "\u{1b}[31m'",
+            "übergröße σ",
+            "\u{202e}x",
+            "$(id)",
+            "*",
+        ];
+        for word in words {
+            let typed = shell_word(word);
+            assert_eq!(line(&typed), typed);
+            let run = ["-c", &format!("printf %s {typed}")];
+            let out = std::process::Command::new("bash").args(run).output().unwrap();
+            assert_eq!(String::from_utf8_lossy(&out.stdout), word, "{typed}");
+        }
+        assert_eq!(shell_word("/a/b-c_1.clscope"), "/a/b-c_1.clscope");
+    }
     use proptest::prelude::*;
 
     fn screened(pieces: &[&[u8]], form: Form) -> String {

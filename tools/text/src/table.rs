@@ -10,7 +10,7 @@ const TEXT: (usize, usize) = (16, 28);
 pub const PLUS_MINUS: &str = "+-";
 
 /// Columns that fall away first where there is little room. JSON and CSV have all.
-pub const DROPPED: [&str; 19] = [
+pub const DROPPED: [&str; 21] = [
     "min",
     "max",
     "p95",
@@ -30,6 +30,8 @@ pub const DROPPED: [&str; 19] = [
     "of mean",
     "launches",
     "a launch",
+    "predicated",
+    "by warps",
 ];
 
 /// A table whose last column is text on the left; all others are figures on the right.
@@ -91,6 +93,11 @@ impl Table {
             figures.iter().map(|i| self.width(*i) + 2).sum::<usize>()
         };
         let mut kept: Vec<usize> = (0..self.titles.len()).collect();
+        // Of some nothing is known.
+        if used(&kept) + 2 + self.text() > width {
+            let known = |i: usize| self.rows.iter().any(|row| row.get(i).is_some_and(|c| c != "-"));
+            kept.retain(|i| i + 1 == self.titles.len() || known(*i));
+        }
         for title in DROPPED {
             // What stands behind a figure of another column goes before that does.
             while used(&kept) + 2 + self.text() > width
@@ -206,9 +213,9 @@ fn break_of(line: &str, room: usize) -> Option<usize> {
 /// A time with a unit, three significant digits.
 pub fn time(ns: f64) -> String {
     let (value, unit) = match ns.abs() {
-        x if x < 1e3 => (ns, "ns"),
-        x if x < 1e6 => (ns / 1e3, "us"),
-        x if x < 1e9 => (ns / 1e6, "ms"),
+        x if x < 999.5 => (ns, "ns"),
+        x if x < 999.5e3 => (ns / 1e3, "us"),
+        x if x < 999.5e6 => (ns / 1e6, "ms"),
         _ => (ns / 1e9, "s"),
     };
     if unit == "ns" {
@@ -238,7 +245,7 @@ pub fn time_or_dash(ns: Option<f64>) -> String {
 pub fn bytes(n: u64) -> String {
     let mut value = n as f64;
     for unit in ["B", "KiB", "MiB", "GiB"] {
-        if value < 1024.0 {
+        if value < 1023.5 {
             return if unit == "B" {
                 format!("{n}B")
             } else {
@@ -277,6 +284,32 @@ mod tests {
             (bytes(1023).as_str(), bytes(1024).as_str(), bytes(3 << 40).as_str()),
             ("1023B", "1.00KiB", "3.00TiB")
         );
+    }
+
+    /// No figure needs more than three digits before its point, but where there is no larger unit.
+    #[test]
+    fn the_unit_is_the_one_that_fits() {
+        for exponent in 0..12 {
+            for digits in [1.0, 9.994, 9.996, 99.94, 99.96, 999.4, 999.49, 999.51, 999.96] {
+                let text = time(digits * 10f64.powi(exponent));
+                let (number, unit) = text.split_at(text.find(char::is_alphabetic).unwrap());
+                assert!(unit == "s" || number.parse::<f64>().unwrap() < 1000.0, "{text}");
+            }
+        }
+        for n in [1023, 1024, 1_048_063, 1_048_064, 1_048_575, 1 << 20, (1 << 30) - 1] {
+            assert!(!bytes(n).starts_with("1024"), "{}", bytes(n));
+        }
+    }
+
+    /// Columns of which nothing is known leave their room to the others.
+    #[test]
+    fn unknown_columns_fall_away_first() {
+        let mut table = Table::new(&["median", "unheard of", "p95", "kernel"]);
+        table.row(["1.00ms", "-", "2.00ms", "name_of_a_kernel"].map(str::to_owned).into());
+        let wide = table.render(80);
+        assert!(wide.contains("unheard of"), "{wide}");
+        let narrow = table.render(44);
+        assert!(!narrow.contains("unheard of") && narrow.contains("p95"), "{narrow}");
     }
 
     #[test]

@@ -181,12 +181,12 @@ pub fn run(args: &Args) -> Result<()> {
             Ok(page::write(&view, &report, &options, out)?)
         }
         Format::Table if is_first(args) => {
-            // A trace that was named is named in the commands that are proposed.
-            let trace = args.traces.first().filter(|_| args.traces.len() == 1);
-            let trace = trace.map(|path| path.display().to_string());
+            // Traces that were named are named in the commands that are proposed.
+            let traces: Vec<String> =
+                args.traces.iter().map(|path| path.display().to_string()).collect();
             let columns = terminal_columns().filter(|_| args.output.is_none());
             let width = columns.unwrap_or(first::COLUMNS);
-            Ok(out.write_all(first::render(&report, trace.as_deref(), width).as_bytes())?)
+            Ok(out.write_all(first::render(&report, &traces, width).as_bytes())?)
         }
         Format::Table => Ok(out.write_all(report::render(&report, &shown).as_bytes())?),
         Format::Json => {
@@ -250,14 +250,20 @@ const FEW: (usize, usize) = (3, 100);
 fn warn_few(issues: &[Finding]) {
     let said = gathered(issues);
     for (issue, _) in said.iter().take(FEW.0) {
-        let remedy = issue.remedy.map_or_else(String::new, |r| format!("; {r}"));
-        let text = format!("{}: {}{remedy}", issue.severity, issue.text);
-        crate::output::say(clscope_io::shorten::sentence(&text, FEW.1 - "clscope: ".len()));
+        crate::output::say(in_a_line(issue, FEW.1 - "clscope: ".len()));
     }
     if said.len() > FEW.0 {
         let more = crate::output::count(said.len() as u64 - FEW.0 as u64, "note", "notes");
         say!("{more} more: clscope report --all");
     }
+}
+
+/// A finding, with what helps where all of that has room.
+fn in_a_line(issue: &Finding, room: usize) -> String {
+    let text = format!("{}: {}", issue.severity, issue.text);
+    let whole = issue.remedy.map(|remedy| format!("{text}; {remedy}"));
+    let fits = whole.filter(|whole| whole.chars().count() <= room);
+    fits.unwrap_or_else(|| clscope_io::shorten::sentence(&text, room))
 }
 
 /// Hands `write` the file that was named, or stdout.
@@ -317,5 +323,29 @@ pub fn warn(issues: &[Finding]) {
     }
     if said.len() > 20 {
         say!("and {} more findings: --format json lists them all", said.len() - 20);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What helps is said whole or not at all, and a finding that has room is whole.
+    #[test]
+    fn a_line_holds_no_part_of_a_remedy() {
+        let all = "word ".repeat(30);
+        for (text, remedy) in (1..30).flat_map(|n| (1..30).map(move |m| (n, m))) {
+            let (text, remedy) = (all[..5 * text - 1].to_owned(), &all[..5 * remedy - 1]);
+            let remedy: &'static str = remedy.replace("word", "help").leak();
+            let (code, subject) = (String::new(), String::new());
+            let of = Finding { severity: "note", code, subject, text, remedy: Some(remedy) };
+            let line = in_a_line(&of, 91);
+            let begin = format!("note: {}", of.text);
+            assert!(line.len() <= 91, "{line}");
+            assert!(begin.len() > 91 || line.starts_with(&begin), "{line}");
+            let whole = format!("{begin}; {remedy}");
+            assert!(line == whole || !line.contains("help"), "{line}");
+            assert_eq!(line == whole, whole.len() <= 91);
+        }
     }
 }

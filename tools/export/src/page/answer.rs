@@ -2,7 +2,7 @@
 //! Every word and figure is the answer's. Refuses to add causes of its own.
 
 use super::html::{Html, time};
-use clscope_profile::answer::data::{Answer, Cause};
+use clscope_profile::answer::data::{Answer, Cause, words_with};
 
 /// Causes with a line of their own.
 const CAUSES: usize = 10;
@@ -10,7 +10,7 @@ const CAUSES: usize = 10;
 const NAMED: usize = 3;
 
 /// Writes them.
-pub fn answer(page: &mut Html, answer: &Answer) {
+pub fn answer(page: &mut Html, answer: &Answer, traces: &[String]) {
     if answer.why.is_empty() {
         return;
     }
@@ -42,8 +42,8 @@ pub fn answer(page: &mut Html, answer: &Answer) {
             if let Some(gain) = advice.gain {
                 page.raw(" <b>-").put(percent(gain)).raw("</b> at most");
             }
-            if let Some(command) = &advice.command {
-                page.raw(" <code>").name(command).raw("</code>");
+            if let Some(words) = advice.command.as_ref().and_then(|of| words_with(traces, of)) {
+                page.raw(" <code>").name(&words.join(" ")).raw("</code>");
             }
             page.raw("</li>\n");
         }

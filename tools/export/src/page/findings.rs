@@ -174,13 +174,7 @@ fn timing(report: &Report, out: &mut Vec<Said>) {
 /// Calls that failed, and what the reader of the trace found.
 fn failures(report: &Report, out: &mut Vec<Said>) {
     if report.totals.errors > 0 {
-        let failed = report.functions.iter().flat_map(|f| {
-            f.error_codes.iter().map(move |(code, n)| {
-                let name = clscope_trace::names::error(*code);
-                let name = name.map_or_else(|| format!("error {code}"), str::to_owned);
-                format!("{} with {name} ({})", f.name, count(*n as f64))
-            })
-        });
+        let failed = report.functions.iter().flat_map(|f| f.failures());
         let (n, s) = (report.totals.errors, if report.totals.errors == 1 { "" } else { "s" });
         say(
             out,

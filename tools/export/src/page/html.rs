@@ -14,7 +14,7 @@ pub struct Html {
 /// Units that figures of pages have.
 const UNITS: [&str; 21] = [
     "%", "ns", "µs", "ms", "s", "min", "h", "J", "mJ", "µJ", "nJ", "kJ", "MJ", "W", "mW", "kW",
-    "B", "kB", "MB", "GB", "GB/s",
+    "B", "KiB", "MiB", "GiB", "GB/s",
 ];
 
 /// Whether a word stays on the line of a number before it: its unit, or its thousands.
@@ -119,9 +119,9 @@ fn cut_at(name: &str, most: usize) -> String {
 /// Nanoseconds for people.
 pub fn time(ns: f64) -> String {
     let (value, unit) = match ns.abs() {
-        x if x >= 1e9 => (ns * 1e-9, "s"),
-        x if x >= 1e6 => (ns * 1e-6, "ms"),
-        x if x >= 1e3 => (ns * 1e-3, "µs"),
+        x if x >= 999.5e6 => (ns * 1e-9, "s"),
+        x if x >= 999.5e3 => (ns * 1e-6, "ms"),
+        x if x >= 999.5 => (ns * 1e-3, "µs"),
         _ => (ns, "ns"),
     };
     digits(value, unit)
@@ -139,12 +139,14 @@ pub fn joules(j: f64) -> String {
     digits(value, unit)
 }
 
-/// Bytes for people.
+const MIB: f64 = 1024.0 * 1024.0;
+
+/// Bytes for people, with the units of the other views.
 pub fn bytes(n: f64) -> String {
     let (value, unit) = match n {
-        x if x >= 1e9 => (n * 1e-9, "GB"),
-        x if x >= 1e6 => (n * 1e-6, "MB"),
-        x if x >= 1e3 => (n * 1e-3, "kB"),
+        x if x >= 1023.5 * MIB => (n / (1024.0 * MIB), "GiB"),
+        x if x >= 1023.5 * 1024.0 => (n / MIB, "MiB"),
+        x if x >= 1023.5 => (n / 1024.0, "KiB"),
         _ => (n, "B"),
     };
     digits(value, unit)
@@ -213,7 +215,7 @@ mod tests {
         assert_eq!(cut("a\u{2066}b\r"), "a\\u{2066}b\\r");
         assert_eq!(
             (time(1234.0), joules(0.0), bytes(5e6)),
-            ("1.23 µs".into(), "0 J".into(), "5.00 MB".into())
+            ("1.23 µs".into(), "0 J".into(), "4.77 MiB".into())
         );
     }
 }

@@ -39,7 +39,7 @@ pub const STYLE: &str = include_str!("page.css");
 // SHA-256 of them, in base64, for the policy.
 const SCRIPT_HASH: &str = "SUTGXl2QZiQglmyRYs/HoyGvliSNgchGZaGynGhNsJ8=";
 /// SHA-256 of [`STYLE`], in base64, for a page's policy.
-pub const STYLE_HASH: &str = "ou0OtFtNMMWiw/v8E85aWhKYvW6xId8Dnnr4GU3saN4=";
+pub const STYLE_HASH: &str = "QTh5d+vuZrmbTmGKzsFSjfHQI0zI/knrLKlSZMrHeBQ=";
 
 /// Rows of a table.
 pub const ROWS: usize = 300;
@@ -140,7 +140,7 @@ pub fn write(
     head(&mut page, report, options);
     page.raw("<main>\n");
     changes(&mut page, report);
-    answer::answer(&mut page, &report.answer);
+    answer::answer(&mut page, &report.answer, &report.traces);
     picture(&mut page, &timeline, report.sampling.is_some(), (&power, left_out), length);
     figures(&mut page, report);
     findings::findings(&mut page, report);
@@ -214,7 +214,7 @@ fn script_text(page: &mut Html, json: &str) {
 fn title(report: &Report) -> String {
     match (report.programs_text(), report.processes.len()) {
         (programs, _) if programs.is_empty() => report.traces.join(", "),
-        (programs, 1) => programs,
+        (_, 1) => report.answer.run.command.clone(),
         (programs, n) => format!("{programs}, {n} processes"),
     }
 }

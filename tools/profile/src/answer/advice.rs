@@ -8,6 +8,7 @@ use super::{bytes, count};
 use crate::report::Report;
 use clscope_analysis::stats::sketch::RELATIVE_ERROR;
 use clscope_io::shorten;
+use clscope_io::text::shell_word;
 
 /// Characters of a name that is typed whole.
 const LONG_NAME: usize = 40;
@@ -163,9 +164,9 @@ impl Advisor<'_> {
                 None,
             ),
             What::Unknown => say(
-                "time all commands, so that causes can be separated".to_owned(),
+                "record with --device-timing event: it times all commands".to_owned(),
                 None,
-                Some("clscope record --device-timing event"),
+                None,
             ),
         }
     }
@@ -312,11 +313,7 @@ fn quoted(name: &str) -> String {
             &long
         }
     };
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:".contains(c);
-    match !name.is_empty() && name.chars().all(plain) {
-        true => name.to_owned(),
-        false => format!("'{}'", name.replace('\'', "'\\''")),
-    }
+    shell_word(name)
 }
 
 #[cfg(test)]
@@ -368,6 +365,52 @@ mod tests {
         assert!(against(What::NotBegun, &calls(&[])).contains("clFlush"));
         assert!(against(What::Call("clBuildProgram".into()), &calls(&[])).contains("binaries"));
         assert!(against(What::Outside, &calls(&[])).contains("second thread"));
+    }
+
+    /// What is proposed runs as it is printed: it needs no application to be named.
+    #[test]
+    fn commands_need_nothing_more() {
+        let calls_of =
+            ["clBuildProgram", "clGetEventInfo", "clFinish", "clSetKernelArg", "clCreateBuffer"];
+        let whats = [
+            What::Kernel("k".into()),
+            What::Copy("to device"),
+            What::Copy("fill"),
+            What::TakeTurns(vec![], false),
+            What::Shared(2),
+            What::HeldUp("k".into()),
+            What::Outside,
+            What::ShortCalls,
+            What::UserEvent,
+            What::OtherQueue,
+            What::FirstLaunch,
+            What::Launching,
+            What::NotBegun,
+            What::Before,
+            What::Unknown,
+        ];
+        let by = Grouping { by: By::Kernel, sites: &Sites::default() };
+        let (trace, stats) = (Trace::default(), Stats::default());
+        let report = Report::new(Vec::new(), &trace, &Alignment::default(), &stats, by);
+        for what in whats.into_iter().chain(calls_of.map(|name| What::Call(name.into()))) {
+            let shares = BTreeMap::from([(what, 0.4)]);
+            let divided = Divided { busy: 0.4, shares, ..Divided::default() };
+            for command in advise(&divided, &report, &calls(&calls_of), &[])
+                .iter()
+                .filter_map(|of| of.command.as_deref())
+            {
+                let words: Vec<&str> = command.split(' ').collect();
+                let takes_nothing = matches!(
+                    words[1..],
+                    ["explain", _]
+                        | ["view"]
+                        | ["overhead"]
+                        | ["bench", "model"]
+                        | ["report", "--section", _]
+                );
+                assert!(takes_nothing, "{command}");
+            }
+        }
     }
 
     #[test]

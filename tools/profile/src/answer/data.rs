@@ -4,7 +4,9 @@
 
 use crate::energy::result::Window;
 use crate::interval::Interval;
+use clscope_io::text::shell_word;
 use serde::Serialize;
+use std::iter::once;
 
 /// Why the run takes its time, what to do, and the rows that matter.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, schemars::JsonSchema)]
@@ -102,6 +104,9 @@ pub struct KernelRow {
     pub share: Option<f64>,
     pub time_ns: Option<Interval>,
     pub launches: u64,
+    /// Launches without a device time that sampling did not leave out: `time_ns` lacks theirs.
+    #[schemars(default)]
+    pub untimed: u64,
     pub median_ns: Option<Interval>,
     /// Null of fewer than 20 launches.
     pub p95_ns: Option<Interval>,
@@ -122,6 +127,9 @@ pub struct CopyRow {
     pub share: Option<f64>,
     pub time_ns: Option<Interval>,
     pub count: u64,
+    /// Copies without a device time, likewise.
+    #[schemars(default)]
+    pub untimed: u64,
     pub bytes: u64,
     pub gigabytes_per_second: Option<f64>,
     pub joules_per_copy: Option<Interval>,
@@ -138,7 +146,7 @@ pub struct HostRow {
     pub time_ns: f64,
     pub calls: u64,
     pub median_ns: Option<f64>,
-    /// What the host waited for there; null of calls that do not wait.
+    /// What the host waited for there, and in which part of the time; null of calls that do not wait.
     pub waited_for: Option<String>,
 }
 
@@ -239,6 +247,20 @@ pub struct Pattern {
     pub times: u64,
     /// Host time in the calls.
     pub time_ns: Option<f64>,
+}
+
+/// The words of a command, as they are typed, with the traces that it is about; `None` where it takes
+/// one and they are several.
+pub fn words_with(traces: &[String], command: &str) -> Option<Vec<String>> {
+    let takes = ["clscope explain", "clscope check", "clscope view", "clscope report"];
+    let start = takes.into_iter().find(|start| command.starts_with(start));
+    if takes[..2].iter().any(|one| start == Some(one)) && traces.len() > 1 {
+        return None;
+    }
+    let Some(start) = start else { return Some(vec![command.to_owned()]) };
+    let rest = Some(command[start.len()..].trim_start()).filter(|rest| !rest.is_empty());
+    let traces = traces.iter().map(|trace| shell_word(trace));
+    Some(once(start.to_owned()).chain(traces).chain(rest.map(str::to_owned)).collect())
 }
 
 impl Answer {

@@ -59,12 +59,19 @@ fn name_programs(report: &Report) -> String {
     let first = report.processes.iter().find(|p| !p.arguments.is_empty());
     match (report.programs().len(), first) {
         (1, Some(p)) => {
-            let rest = p.arguments.iter().skip(1).cloned();
+            let rest = p.arguments.iter().skip(1).map(|word| name_file(word).to_owned());
             std::iter::once(report.programs_text()).chain(rest).collect::<Vec<_>>().join(" ")
         }
         (1, None) => report.processes.first().map_or_else(String::new, |p| p.executable.clone()),
         _ => report.programs_text(),
     }
+}
+
+/// The last name of a path, and any other word whole.
+fn name_file(word: &str) -> &str {
+    let is_path = ["/", "./", "../"].iter().any(|begin| word.starts_with(begin));
+    let last = word.rsplit('/').find(|part| !part.is_empty()).filter(|_| is_path);
+    last.unwrap_or(word)
 }
 
 fn run(report: &Report, wall: f64, devices: &BTreeSet<&str>) -> Run {
@@ -158,6 +165,7 @@ fn kernel(
         share: time.and_then(|time| share(time.value)),
         time_ns: time,
         launches: of.count,
+        untimed: of.untimed.saturating_sub(of.left_out),
         median_ns: median,
         p95_ns: p95.filter(|_| of.count >= FOR_P95),
         joules_per_launch: class.and_then(|c| c.joules_per_launch),
@@ -193,6 +201,7 @@ fn by_size(
         share: share(time.total() as f64),
         time_ns: Some(exact(time.total() as f64)),
         launches: *launches,
+        untimed: launches.saturating_sub(time.count()),
         median_ns: time.quantile(0.5).map(exact),
         p95_ns: time.quantile(0.95).filter(|_| time.count() >= FOR_P95).map(exact),
         joules_per_launch: None,
@@ -232,6 +241,7 @@ fn copies(report: &Report, stats: &Stats, share: &dyn Fn(f64) -> Option<f64>) ->
             share: time.and_then(|time| share(time.value)),
             time_ns: time,
             count: rows.iter().map(|row| row.count).sum(),
+            untimed: rows.iter().map(|row| row.untimed.saturating_sub(row.left_out)).sum(),
             bytes,
             gigabytes_per_second: rate,
             joules_per_copy: class.and_then(|c| c.joules_per_launch),
@@ -256,6 +266,7 @@ fn captured(report: &Report, stats: &Stats, share: &dyn Fn(f64) -> Option<f64>) 
         share: share(ns),
         time_ns: Some(Interval::around(ns, 0.0)),
         count,
+        untimed: 0,
         bytes,
         gigabytes_per_second: (ns > 0.0).then(|| bytes as f64 / ns),
         joules_per_copy: class.and_then(|c| c.joules_per_launch),
@@ -275,11 +286,9 @@ fn host(report: &Report, wall: f64) -> Vec<HostRow> {
                     let share = of.share.filter(|share| *share < 0.95);
                     let part =
                         share.map_or_else(String::new, |share| format!(" {}", percent(share)));
-                    format!("waited for {}{part}", of.name)
+                    format!("{}{part}", of.name)
                 }
-                None if wait.nothing_ns.is_none() => {
-                    "waited for commands without a time".to_owned()
-                }
+                None if wait.nothing_ns.is_none() => "commands without a time".to_owned(),
                 None => "no command ran".to_owned(),
             }
         });
@@ -290,7 +299,7 @@ fn host(report: &Report, wall: f64) -> Vec<HostRow> {
             time_ns: ns,
             calls: f.calls,
             median_ns: f.time_ns.median,
-            waited_for: waited_for.map(|text| if polls { format!("polled: {text}") } else { text }),
+            waited_for: waited_for.map(|text| if polls { format!("polls: {text}") } else { text }),
         }
     };
     let mut rows: Vec<HostRow> = report.functions.iter().map(row).collect();
@@ -407,6 +416,20 @@ mod tests {
     use super::*;
     use crate::energy::result::{Floor, Group};
     use proptest::prelude::*;
+
+    #[test]
+    fn paths_are_shown_by_their_last_names() {
+        let words = [
+            ("/data/astronaut.png", "astronaut.png"),
+            ("./run/", "run"),
+            ("../a", "a"),
+            ("/", "/"),
+            ("a/b", "a/b"),
+            ("--file=/a/b", "--file=/a/b"),
+            ("", ""),
+        ];
+        assert!(words.iter().all(|(word, shown)| name_file(word) == *shown));
+    }
 
     proptest! {
         /// Whatever is known of idle power and of what running added: parts add up to the joules of

@@ -25,7 +25,7 @@ pub use workers::MATTERS;
 use crate::error::ReadingsError;
 use crate::trace_files::{Directory, TraceFiles};
 use clscope_analysis::Trace;
-use clscope_io::text::count;
+use clscope_io::text::{count, shell_word};
 use clscope_sensors::gpu_power::Choice;
 use clscope_sensors::replay::{self, Pacing};
 
@@ -71,22 +71,12 @@ pub fn recorded_formula(files: &TraceFiles) -> RecordedFormula {
     }
 }
 
-/// A word as a shell takes it.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+%@".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
-}
-
 /// Ends each device's part with what separates what the run alone does not.
 pub fn advise(files: &TraceFiles, energy: &mut result::Energy) {
     let mut recordings = files.directories.iter().flat_map(Directory::recordings);
     let command = recordings.find_map(|meta| {
         let words = meta.get("command")?.as_array()?;
-        Some(words.iter().filter_map(|w| w.as_str()).map(quoted).collect::<Vec<_>>().join(" "))
+        Some(words.iter().filter_map(|w| w.as_str()).map(shell_word).collect::<Vec<_>>().join(" "))
     });
     for device in &mut energy.devices {
         device.next = next(device, command.as_deref());

@@ -10,6 +10,7 @@
 use crate::interval::Interval;
 use clscope_analysis::issue::{Issue, Severity};
 use clscope_analysis::stats::sketch::Distribution;
+use clscope_io::text::count;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -433,6 +434,25 @@ pub struct Function {
     /// Of the time of all API calls.
     pub share: Option<f64>,
     pub time_ns: Summary,
+}
+
+impl Function {
+    /// Its calls that failed, by their codes.
+    pub fn failures(&self) -> impl Iterator<Item = String> {
+        self.error_codes.iter().map(|(code, n)| {
+            let name = match clscope_trace::names::error(*code) {
+                _ if *code == clscope_trace::record::RESULT_UNKNOWN => "without a code".to_owned(),
+                Some(name) => name.to_owned(),
+                None => format!("error {code}"),
+            };
+            format!("{} {name} ({})", self.name, count(*n, "time", "times"))
+        })
+    }
+
+    /// Whether what it failed at was work: programs ask for what a device lacks, and do without.
+    pub fn fails_at_work(&self) -> bool {
+        self.errors > 0 && (!self.name.starts_with("clGet") || self.name == "clGetPlatformIDs")
+    }
 }
 
 /// A function in which the host was blocked on devices.

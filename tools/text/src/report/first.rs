@@ -12,10 +12,11 @@ use clscope_io::shorten;
 use clscope_io::text::{Page, line};
 use clscope_profile::answer::bytes;
 use clscope_profile::answer::data::{
-    Advice, Answer, Cause, EnergyPart, EnergyRow, KernelRow, Pattern, Run,
+    Advice, Answer, Cause, EnergyPart, EnergyRow, KernelRow, Pattern, Run, words_with,
 };
 use clscope_profile::interval::{Interval, Spoken};
 use clscope_profile::report::Report;
+use clscope_profile::report::data::Function;
 use columns::Columns;
 use std::fmt::Write;
 
@@ -46,8 +47,8 @@ const BUFFERED: usize = 3;
 /// What is left out first where columns have no room.
 pub const DROPPED: [&str; 6] = ["size", "W", "p95", "median", "J/launch", "J/copy"];
 
-/// The screen; `trace`: what the user named, for the commands that are proposed.
-pub fn render(report: &Report, trace: Option<&str>, width: usize) -> String {
+/// The screen; `traces`: what the user named, for the commands that are proposed.
+pub fn render(report: &Report, traces: &[String], width: usize) -> String {
     let answer = &report.answer;
     let width = width.max(NARROWEST);
     let mut out = Screen { page: Page::default(), lines: 0, width };
@@ -59,7 +60,7 @@ pub fn render(report: &Report, trace: Option<&str>, width: usize) -> String {
         out.put(&shorten::middle(&text, width));
     }
     why(answer, &mut out);
-    advise(answer, trace, &mut out);
+    advise(answer, traces, &mut out);
     if !answer.kernels.is_empty() || !answer.copies.is_empty() || !answer.host.is_empty() {
         out.put("");
     }
@@ -67,11 +68,15 @@ pub fn render(report: &Report, trace: Option<&str>, width: usize) -> String {
     let copies = copies(answer);
     let calls = calls(answer);
     let buffered = in_command_buffers(report);
-    let footer = footer(report, trace, width);
+    let footer = footer(report, traces, width);
     let several = answer.energy.len() > 1;
     let of_each = answer.energy.iter().take(ENERGIES);
     let energies: Vec<String> = of_each.flat_map(|row| energy(row, several, width)).collect();
-    let patterns = patterns(answer);
+    let repeats = patterns(answer).into_iter().map(str::to_owned);
+    let failed = report.functions.iter().filter(|f| f.fails_at_work()).flat_map(|f| f.failures());
+    let repeats = ["REPEATS     ", "            "].into_iter().zip(repeats);
+    let failed = ["FAILED      ", "            "].into_iter().zip(failed);
+    let patterns: Vec<_> = failed.chain(repeats).collect();
     let rows = |table: &Option<Columns>| {
         table.as_ref().map_or(0, |t| t.rows.len() + 1 + usize::from(t.more > 0))
     };
@@ -89,7 +94,7 @@ pub fn render(report: &Report, trace: Option<&str>, width: usize) -> String {
     for table in [buffered, copies, calls].into_iter().flatten() {
         table.render(&mut out);
     }
-    for (head, text) in ["REPEATS     ", "            "].iter().zip(&patterns) {
+    for (head, text) in &patterns {
         out.put(&shorten::middle(&format!("{head}{text}"), width));
     }
     energies.iter().for_each(|line| out.put(line));
@@ -189,6 +194,11 @@ fn figure(of: Option<&Interval>, shown: impl Fn(f64) -> String) -> String {
     }
 }
 
+/// A sum, which is at least that where some of its parts are not known.
+fn sum(text: String, untimed: u64) -> String {
+    if untimed > 0 && text != "-" { format!(">{text}") } else { text }
+}
+
 /// Joules, or what they are at most.
 fn figure_or_below(of: Option<&Interval>, below: Option<f64>) -> String {
     match (of, below) {
@@ -201,22 +211,28 @@ fn figure_or_below(of: Option<&Interval>, below: Option<f64>) -> String {
 fn heading(answer: &Answer, width: usize) -> String {
     let run = &answer.run;
     let mut facts = length(run);
+    let mut state = String::new();
+    if let Some(busy) = &run.busy {
+        let about = if busy.estimated { "~" } else { "" };
+        state += &format!(", {about}{:.0} % busy", 100.0 * busy.value);
+    }
+    if let Some(watts) = &run.watts {
+        state += &format!(", {}", figure(Some(watts), |watts| format!("{watts:.0} W")));
+    }
+    let command = if run.command.is_empty() { "a run".into() } else { line(&run.command) };
+    let left = |facts: &str| width.saturating_sub(facts.chars().count() + state.len() + 2);
     match &run.devices[..] {
         [] if answer.why.is_empty() => facts = "nothing was recorded".to_owned(),
         [] => facts += ", no command has a device time",
-        [one] => facts += &format!(" on {}", shorten::middle(one, width / 3)),
+        [one] => {
+            // What the command leaves; where both are long, half.
+            let left = left(&facts).saturating_sub(" on ".len());
+            let room = left.saturating_sub(command.chars().count()).max(left / 2);
+            facts += &format!(" on {}", shorten::middle(&line(one), room));
+        }
         several => facts += &format!(" on {} devices", several.len()),
     }
-    if let Some(busy) = &run.busy {
-        let about = if busy.estimated { "~" } else { "" };
-        facts += &format!(", {about}{:.0} % busy", 100.0 * busy.value);
-    }
-    if let Some(watts) = &run.watts {
-        facts += &format!(", {}", figure(Some(watts), |watts| format!("{watts:.0} W")));
-    }
-    let left = width.saturating_sub(facts.chars().count() + 2).max(8);
-    let command = if run.command.is_empty() { "a run" } else { run.command.as_str() };
-    let all = format!("{}: {facts}", shorten::middle(&line(command), left));
+    let all = format!("{}: {facts}{state}", shorten::middle(&command, left(&facts).max(8)));
     shorten::middle(&all, width)
 }
 
@@ -261,7 +277,9 @@ fn why(answer: &Answer, out: &mut Screen) {
     if let Some((share, others)) = rest {
         let about = if others.iter().any(|of| of.estimated) { "~" } else { "" };
         let head = format!("  {:>7}  other: ", format!("{about}{}", percent(share)));
-        let each = others.iter().map(|of| format!("{} {}", short(of), percent(of.share)));
+        let told = |of: &&&Cause| of.share >= 0.0005;
+        let each =
+            others.iter().filter(told).map(|of| format!("{} {}", short(of), percent(of.share)));
         let room = out.width - head.chars().count();
         let text = joined(each, room);
         out.put(&format!("{head}{text}"));
@@ -333,23 +351,14 @@ fn short(of: &Cause) -> String {
     }
 }
 
-/// A command with the trace that the user named.
-fn with_trace(command: &str, trace: Option<&str>) -> String {
-    let takes = ["clscope explain", "clscope view", "clscope report"];
-    match (trace, takes.iter().find(|start| command.starts_with(**start))) {
-        (Some(trace), Some(start)) => format!("{start} {trace}{}", &command[start.len()..]),
-        _ => command.to_owned(),
-    }
-}
-
-fn advise(answer: &Answer, trace: Option<&str>, out: &mut Screen) {
+fn advise(answer: &Answer, traces: &[String], out: &mut Screen) {
     if answer.advice.is_empty() {
         return;
     }
     out.put("WHAT TO DO");
     let mut left = ADVICE_LINES;
     for (number, advice) in (1..).zip(&answer.advice) {
-        let lines = advice_lines(number, advice, trace, out.width);
+        let lines = advice_lines(number, advice, traces, out.width);
         if lines.len() > left {
             break;
         }
@@ -358,7 +367,7 @@ fn advise(answer: &Answer, trace: Option<&str>, out: &mut Screen) {
     }
 }
 
-fn advice_lines(number: usize, of: &Advice, trace: Option<&str>, width: usize) -> Vec<String> {
+fn advice_lines(number: usize, of: &Advice, traces: &[String], width: usize) -> Vec<String> {
     let gain = of.gain.map_or_else(String::new, |gain| format!(": -{:.0} % at most", 100.0 * gain));
     let gain = if of.gain.is_some_and(|gain| gain < 0.005) { String::new() } else { gain };
     let room = width - 5;
@@ -377,17 +386,35 @@ fn advice_lines(number: usize, of: &Advice, trace: Option<&str>, width: usize) -
             _ => lines.push(shorten::middle(word, room)),
         }
     }
-    if let Some(command) = &of.command {
-        let command = shorten::middle(&line(&with_trace(command, trace)), room);
+    if let Some(words) = of.command.as_ref().and_then(|of| words_with(traces, of)) {
+        let command = words.join(" ");
         match lines.last_mut() {
             Some(last) if last.chars().count() + 4 + command.chars().count() <= room => {
                 *last += &format!("    {command}");
             }
-            _ => lines.push(command),
+            _ => lines.extend(typed(&words, room)),
         }
     }
     let heads = std::iter::once(format!("  {number}  ")).chain(std::iter::repeat("     ".into()));
     heads.zip(lines).map(|(head, text)| head + &text).collect()
+}
+
+/// A command in lines of a shell: whole, or none where a word of it has no room.
+fn typed(words: &[String], room: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in words {
+        match lines.last_mut() {
+            Some(last) if last.chars().count() + word.chars().count() + 3 <= room => {
+                *last += &format!(" {word}");
+            }
+            Some(last) => {
+                *last += " \\";
+                lines.push(word.clone());
+            }
+            None => lines.push(word.clone()),
+        }
+    }
+    if lines.iter().all(|line| line.chars().count() <= room) { lines } else { Vec::new() }
 }
 
 /// How many of some rows, the largest first, hold [`SHOWN`] of their time, and no more than have
@@ -426,8 +453,8 @@ fn kernels(answer: &Answer, room: usize) -> Option<Columns> {
         });
         vec![
             name(row),
-            share,
-            figure(row.time_ns.as_ref(), time),
+            sum(share, row.untimed),
+            sum(figure(row.time_ns.as_ref(), time), row.untimed),
             thousands(row.launches),
             figure(row.median_ns.as_ref(), time),
             figure(row.p95_ns.as_ref(), time),
@@ -460,8 +487,8 @@ fn copies(answer: &Answer) -> Option<Columns> {
     let rows = answer.copies.iter().take(COPIES).map(|row| {
         vec![
             row.direction.to_owned(),
-            row.share.map_or_else(|| "-".to_owned(), of_wall),
-            figure(row.time_ns.as_ref(), time),
+            sum(row.share.map_or_else(|| "-".to_owned(), of_wall), row.untimed),
+            sum(figure(row.time_ns.as_ref(), time), row.untimed),
             thousands(row.count),
             bytes(row.bytes as f64),
             row.gigabytes_per_second.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}")),
@@ -486,7 +513,7 @@ fn calls(answer: &Answer) -> Option<Columns> {
             row.waited_for.clone().unwrap_or_default(),
         ]
     });
-    let titles = vec!["HOST", "share", "time", "calls", "median", ""];
+    let titles = vec!["HOST", "share", "time", "calls", "median", "waited for"];
     let rows: Vec<_> = rows.collect();
     (!rows.is_empty()).then_some(Columns { titles, rows, has_text: true, more: 0 })
 }
@@ -541,36 +568,33 @@ fn share(of: &Interval) -> String {
     }
 }
 
-fn footer(report: &Report, trace: Option<&str>, width: usize) -> Vec<String> {
-    let all = with_trace("clscope report --all", trace);
+fn footer(report: &Report, traces: &[String], width: usize) -> Vec<String> {
+    let shows = |what: &str, of| Some(format!("{what}: {}", words_with(traces, of)?.join(" ")));
+    let failed = report.functions.iter().any(Function::fails_at_work);
     let unmeasured = report.energy.as_ref().is_some_and(|energy| energy.devices.is_empty());
-    let mut first = vec![format!("all tables, notes: {all}")];
-    if let Some(sampling) = &report.sampling {
+    let sampled = report.sampling.as_ref().map(|sampling| {
         let part = 100.0 * sampling.left_out as f64 / sampling.launches.max(1) as f64;
-        first.push(format!("~: {part:.0} % of launches were not timed"));
-    }
-    if unmeasured {
-        first.push("no energy: clscope doctor".to_owned());
-    }
-    let second = [
-        format!("timeline: {}", with_trace("clscope view", trace)),
-        format!("one kernel: {}", with_trace("clscope explain", trace)),
-        "two runs: clscope diff".to_owned(),
+        format!("~: {part:.0} % of launches were not timed")
+    });
+    let parts = [
+        shows("all tables, notes", "clscope report --all"),
+        sampled,
+        failed.then(|| shows("what failed", "clscope check")).flatten(),
+        unmeasured.then(|| "no energy: clscope doctor".to_owned()),
+        shows("timeline", "clscope view"),
+        shows("one kernel", "clscope explain"),
+        Some("two runs: clscope diff BASE NEW".to_owned()),
     ];
-    vec![side_by_side(&first, width), side_by_side(&second, width)]
-}
-
-/// As many parts of a line as have room.
-fn side_by_side(parts: &[String], width: usize) -> String {
-    let mut text = String::new();
-    for part in parts {
-        let gap = if text.is_empty() { "" } else { "    " };
-        if text.chars().count() + gap.len() + part.chars().count() <= width {
-            text += gap;
-            text += part;
+    let mut lines: Vec<String> = Vec::new();
+    for part in parts.into_iter().flatten().filter(|part| part.chars().count() <= width) {
+        match lines.last_mut() {
+            Some(last) if last.chars().count() + 4 + part.chars().count() <= width => {
+                *last += &format!("    {part}");
+            }
+            _ => lines.push(part),
         }
     }
-    text
+    lines
 }
 
 #[cfg(test)]

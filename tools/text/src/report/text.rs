@@ -488,14 +488,7 @@ fn functions(report: &Report, shown: &Shown, out: &mut Page) {
         ("function", true, &|f| f.name.clone()),
     ];
     limited(rows.iter().copied(), &columns, shown, out);
-    let failed: Vec<String> = rows
-        .iter()
-        .flat_map(|f| {
-            f.error_codes.iter().map(|(code, n)| {
-                format!("{} {} ({})", f.name, error(*code), count(*n, "time", "times"))
-            })
-        })
-        .collect();
+    let failed: Vec<String> = rows.iter().flat_map(|f| f.failures()).collect();
     if !failed.is_empty() {
         let more = failed.len().saturating_sub(6);
         let shortened = match more {
@@ -503,14 +496,5 @@ fn functions(report: &Report, shown: &Shown, out: &mut Page) {
             _ => format!(", and {more} more: see --format json"),
         };
         put!(out, "  Errors: {}{shortened}", failed[..failed.len().min(6)].join(", "));
-    }
-}
-
-/// An error code by its name.
-fn error(code: i32) -> String {
-    match clscope_trace::names::error(code) {
-        _ if code == clscope_trace::record::RESULT_UNKNOWN => "without a code".to_owned(),
-        Some(name) => name.to_owned(),
-        None => code.to_string(),
     }
 }

@@ -40,13 +40,13 @@ fn kernels(names: &[String]) -> ProcessBytes {
 
 #[test]
 fn the_screen_is_as_committed() {
-    let text = render(&report(&sample()), None, COLUMNS);
+    let text = render(&report(&sample()), &[], COLUMNS);
     golden("first.txt", &text);
     fits(&text, COLUMNS);
-    let text = render(&report(&sample()), Some("app.clscope"), 120);
+    let text = render(&report(&sample()), &["app.clscope".to_owned()], 120);
     golden("first_wide.txt", &text);
     fits(&text, 120);
-    let text = render(&report(&sampled()), None, COLUMNS);
+    let text = render(&report(&sampled()), &[], COLUMNS);
     golden("first_sampled.txt", &text);
     fits(&text, COLUMNS);
 }
@@ -55,10 +55,10 @@ fn the_screen_is_as_committed() {
 fn names_of_any_length_and_alphabet_have_room() {
     let long = |end: &str| format!("{}{end}", "very_long_".repeat(400));
     let names = [long("a"), long("b"), "übergröße_σ".to_owned(), "short".to_owned()];
-    let text = render(&report(&kernels(&names)), None, COLUMNS);
+    let text = render(&report(&kernels(&names)), &[], COLUMNS);
     golden("first_names.txt", &text);
     for width in [40, 60, 80, 200] {
-        fits(&render(&report(&kernels(&names)), None, width), width);
+        fits(&render(&report(&kernels(&names)), &[], width), width);
     }
     let rows: Vec<&str> = text.lines().filter(|row| row.starts_with("very")).collect();
     assert!(rows.len() == 2 && rows[0][..32] != rows[1][..32], "{text}");
@@ -67,7 +67,7 @@ fn names_of_any_length_and_alphabet_have_room() {
 #[test]
 fn many_kernels_are_the_first_and_a_number() {
     let names: Vec<String> = (0..5_000).map(|i| format!("kernel_number_{i}")).collect();
-    let text = render(&report(&kernels(&names)), None, COLUMNS);
+    let text = render(&report(&kernels(&names)), &[], COLUMNS);
     fits(&text, COLUMNS);
     assert!(text.contains("kernel_number_0") && text.contains("\nand 4,9"), "{text}");
 }
@@ -76,7 +76,7 @@ fn many_kernels_are_the_first_and_a_number() {
 fn no_kernel_no_command_and_no_call() {
     let mut p = ProcessBuilder::standard(HostModel::default(), 1, 1);
     p.exit(1_000, 0);
-    let text = render(&report(&p.build()), None, COLUMNS);
+    let text = render(&report(&p.build()), &[], COLUMNS);
     golden("first_empty.txt", &text);
     fits(&text, COLUMNS);
 }
@@ -126,25 +126,132 @@ fn intervals_are_shown_where_they_are_wide() {
     of.energy = Some(Energy { devices: vec![device], ..Energy::default() });
     let bytes = sample();
     answer_anew(&mut of, &bytes);
-    let text = render(&of, None, COLUMNS);
+    let text = render(&of, &[], COLUMNS);
     golden("first_energy.txt", &text);
     fits(&text, COLUMNS);
     assert!(text.contains("500 mJ +-40%") && text.contains("idle power 96 % (100 W)"), "{text}");
-    let narrow = render(&of, None, 60);
+    let narrow = render(&of, &[], 60);
     fits(&narrow, 60);
     assert!(!narrow.contains("p95"), "{narrow}");
 }
 
-/// What is proposed can be typed as it is: with the trace where one was named.
+/// What is proposed can be typed as it is: with all traces that were named, each one word, and never
+/// a part of a command.
 #[test]
-fn commands_name_the_trace() {
-    let bytes = sample();
-    let text = render(&report(&bytes), Some("run1"), COLUMNS);
-    assert!(
-        text.contains("clscope report run1 --all") && text.contains("clscope view run1"),
-        "{text}"
-    );
-    assert!(render(&report(&bytes), None, COLUMNS).contains("clscope report --all"));
+fn commands_are_whole_and_name_the_traces() {
+    let mut report = report(&sample());
+    report.functions[0].error_codes = [(-54, 1)].into();
+    report.functions[0].errors = 1;
+    let proposed = |traces: &[String]| -> Vec<String> {
+        let footer = ["clscope report --all", "clscope check", "clscope view", "clscope explain"];
+        let advice = report.answer.advice.iter().filter_map(|of| of.command.as_deref());
+        let all = footer.into_iter().chain(advice).filter_map(|of| words_with(traces, of));
+        all.map(|words| words.join(" "))
+            .chain(["clscope diff BASE NEW".into(), "clscope doctor".into()])
+            .collect()
+    };
+    let long = format!("/runs/{}", "long".repeat(12));
+    let cases: [&[&str]; 5] = [&[], &["run1"], &["my run", "it's\x1b[31m"], &[&long], &["a", "b"]];
+    for traces in cases {
+        let traces: Vec<String> = traces.iter().map(|trace| (*trace).to_owned()).collect();
+        let all = proposed(&traces);
+        for width in [40, 60, 80, 120, 400] {
+            let text = render(&report, &traces, width);
+            fits(&text, width);
+            let joined = text.replace("\\\n     ", "");
+            let told = |line: &&str| line.contains("clscope ");
+            for part in joined.lines().filter(told).flat_map(|line| line.split("    ")) {
+                let Some(at) = part.find("clscope ") else { continue };
+                assert!(
+                    all.iter().any(|of| part[at..] == **of),
+                    "{width}: {part}\n{all:?}\n{text}"
+                );
+            }
+            if width == 400 {
+                assert!(all[..3].iter().all(|of| joined.contains(of)), "{all:?}\n{text}");
+            }
+        }
+    }
+    let one = |traces: &[&str]| {
+        let traces: Vec<String> = traces.iter().map(|trace| (*trace).to_owned()).collect();
+        words_with(&traces, "clscope explain blur").map(|words| words.join(" "))
+    };
+    assert_eq!(one(&["my run"]).unwrap(), "clscope explain 'my run' blur");
+    assert_eq!(one(&["a", "b"]), None, "it takes one trace");
+}
+
+/// Calls that failed at work are on the screen; questions about what a device lacks are not.
+#[test]
+fn failed_work_is_named_and_refused_questions_are_not() {
+    for (name, is_named) in [
+        ("clEnqueueNDRangeKernel", true),
+        ("clBuildProgram", true),
+        ("clGetPlatformIDs", true),
+        ("clGetDeviceInfo", false),
+        ("clGetKernelWorkGroupInfo", false),
+    ] {
+        let mut of = report(&sample());
+        assert!(!render(&of, &[], 80).contains("FAILED"));
+        of.functions[0].name = name.to_owned();
+        of.functions[0].error_codes = [(-54, 5)].into();
+        of.functions[0].errors = 5;
+        let text = render(&of, &[], 80);
+        let row = format!("FAILED      {name} CL_INVALID_WORK_GROUP_SIZE (5 times)");
+        assert_eq!(text.contains(&row), is_named, "{text}");
+        assert_eq!(text.contains("clscope check"), is_named, "{text}");
+        fits(&text, 80);
+    }
+}
+
+/// A sum that lacks launches without a time says so: the process was killed during the second.
+#[test]
+fn a_sum_without_some_of_its_launches_is_at_least_that() {
+    let mut p = ProcessBuilder::standard(HostModel::default(), 4242, 1);
+    let host = p.host;
+    let stamps = [10_000, 10_500, 12_000, 912_000].map(|ns| host.raw + ns);
+    p.thread(0)
+        .enqueue(10_000, 11_000, &CommandSpec::kernel(1, 1, 1))
+        .timing(913_000, 1, stamps)
+        .enqueue(914_000, 915_000, &CommandSpec::kernel(2, 1, 1));
+    let text = render(&report(&p.build()), &[], 80);
+    let row = text.lines().skip_while(|line| !line.starts_with("KERNELS")).nth(1).unwrap();
+    assert!(row.contains(">900 us") && row.contains("  >9"), "{text}");
+    assert!(!render(&report(&sample()), &[], 80).contains('>'), "all are timed");
+}
+
+/// Nothing is listed that rounds to none, whatever the shares.
+#[test]
+fn no_cause_is_listed_with_nothing() {
+    let mut of = report(&sample());
+    let first = of.answer.why[0].clone();
+    for share in [0.0, 1e-9, 0.0004, 0.000_499] {
+        let of_share = |share| Cause { share, kind: "call", ..first.clone() };
+        of.answer.why = vec![of_share(0.99), of_share(0.004), of_share(share), of_share(share)];
+        let text = render(&of, &[], 80);
+        let others = text.lines().find(|line| line.contains("other: ")).unwrap();
+        assert!(others.contains("0.4 %") && !others.contains("0.0 %"), "{text}");
+    }
+}
+
+/// The command and the device have the room that there is, and share it where both are long.
+#[test]
+fn the_first_line_is_whole_where_it_has_room() {
+    let mut of = report(&sample());
+    for (command, device) in
+        [(8, 20), (8, 49), (40, 12), (30, 30), (200, 10), (10, 200), (200, 200)]
+    {
+        of.answer.run.command = "c".repeat(command);
+        of.answer.run.devices = vec!["d".repeat(device)];
+        let whole = heading(&of.answer, 1_000);
+        assert!(whole.contains(&"c".repeat(command)) && whole.contains(&"d".repeat(device)));
+        for width in [40, 80, 120] {
+            let text = heading(&of.answer, width);
+            assert_eq!(text == whole, whole.len() <= width, "{text}");
+            assert!(text.len() <= width, "{text}");
+            let shown = text.matches('d').count() + text.matches('c').count();
+            assert!(shown + 3 * 2 + 32 >= width.min(whole.len()), "{text}");
+        }
+    }
 }
 
 #[test]
@@ -155,7 +262,7 @@ fn kernels_in_command_buffers_have_their_launches() {
             .map(|i| InCommandBuffers { name: format!("inside_{i}"), launches: 1_000 - i as u64 });
         report.command_buffers =
             Some(CommandBuffers { enqueues: 100, unknown: 0, kernels: kernels.collect() });
-        let text = render(&report, None, 80);
+        let text = render(&report, &[], 80);
         fits(&text, 80);
         let line = text.lines().find(|line| line.contains("inside_0")).unwrap();
         assert!(line.split_whitespace().any(|word| word == "1,000"), "{text}");
@@ -234,7 +341,7 @@ fn energy_of_a_window_stands_apart_and_says_so() {
         let device = DeviceEnergy { window, ..device.clone() };
         of.energy = Some(Energy { devices: vec![device], ..Energy::default() });
         answer_anew(&mut of, &bytes);
-        let text = render(&of, None, 200);
+        let text = render(&of, &[], 200);
         let energies: Vec<&str> = text.lines().filter(|line| is_energy(line)).collect();
         assert!(!energies.is_empty(), "{text}");
         for line in energies {
