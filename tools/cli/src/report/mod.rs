@@ -15,6 +15,7 @@ use clscope_profile::energy::result::Energy;
 use clscope_profile::names::Names;
 use clscope_profile::profile::{Options, Profile, View};
 pub use clscope_profile::report::Finding;
+use clscope_profile::report::Report;
 use clscope_profile::report::places::Places;
 use clscope_text::report::{self, Shown, first};
 use std::io::{IsTerminal, Write};
@@ -218,7 +219,7 @@ pub fn run(args: &Args) -> Result<()> {
         );
     }
     match is_first(args) {
-        true => warn_few(&report.issues),
+        true => warn_few(&report),
         false => warn(&report.issues),
     }
     Ok(())
@@ -246,9 +247,15 @@ fn refuse_unexplained(kernel: &str, energy: &Energy) -> Result<()> {
 /// Findings that the first screen has room for, and characters of each.
 const FEW: (usize, usize) = (3, 100);
 
-/// Reports the worst of what is wrong in a line each, the rest by number.
-fn warn_few(issues: &[Finding]) {
-    let said = gathered(issues);
+/// Reports the worst of what is wrong in a line each, the rest by number. That launches were left out
+/// by sampling is on the screen.
+fn warn_few(report: &Report) {
+    let is_sampling = |of: &Finding| match of.code.as_str() {
+        "sampled-timing" => true,
+        code => code == "untimed-commands" && of.severity == "note",
+    };
+    let mut said = gathered(&report.issues);
+    said.retain(|(of, _)| report.sampling.is_none() || !is_sampling(of));
     for (issue, _) in said.iter().take(FEW.0) {
         crate::output::say(in_a_line(issue, FEW.1 - "clscope: ".len()));
     }

@@ -26,7 +26,7 @@ pub fn answer(page: &mut Html, answer: &Answer, traces: &[String]) {
         line(page, cause.share, cause.estimated);
         page.name(&cause.text);
         if let Some(more) = &cause.more {
-            page.raw(" <span class=\"soft\">").name(more).raw("</span>");
+            page.raw(": <span class=\"soft\">").name(more).raw("</span>");
         }
         page.raw("</td></tr>\n");
     }
@@ -77,7 +77,8 @@ fn line(page: &mut Html, share: f64, estimated: bool) {
 
 /// The largest of the causes that have no line of their own, with their shares.
 fn name_others(others: &[&Cause], most: usize) -> String {
-    let each = others.iter().take(most).map(|of| format!("{} {}", of.text, percent(of.share)));
+    let each = others.iter().take(most);
+    let each = each.map(|of| format!("{} {}", of.in_few_words(str::to_owned), percent(of.share)));
     let more = if others.len() > most { ", ..." } else { "" };
     format!("{}{more}", each.collect::<Vec<_>>().join(", "))
 }

@@ -264,23 +264,40 @@ pub fn words_with(traces: &[String], command: &str) -> Option<Vec<String>> {
 }
 
 impl Answer {
-    /// The first causes, as many as lines are there, the rest as one line that names the largest of
-    /// them. Shares still add up.
+    /// The first causes, as many as lines are there, and the share of the rest with those of them
+    /// that are more than nothing in the digits that are shown. Shares still add up.
     pub fn first_causes(&self, most: usize) -> (Vec<&Cause>, Option<(f64, Vec<&Cause>)>) {
         let much = |cause: &&Cause| cause.share >= MUCH;
         let first: Vec<&Cause> = self.why.iter().take_while(much).take(most).collect();
         let rest: Vec<&Cause> = self.why.iter().skip(first.len()).collect();
         let share = rest.iter().map(|cause| cause.share).sum();
+        let told: Vec<&Cause> = rest.iter().copied().filter(|cause| cause.share >= NONE).collect();
         // One that is left needs no more room than the line of all others.
         match rest[..] {
             [] => (first, None),
             [one] if first.len() < most || one.share >= MUCH => {
                 (first.into_iter().chain([one]).collect(), None)
             }
-            _ => (first, Some((share, rest))),
+            _ if told.is_empty() => (first, None),
+            _ => (first, Some((share, told))),
         }
     }
 }
 
 /// Part of the wall time from which on a cause has a line of its own.
 const MUCH: f64 = 0.005;
+/// Below this a share is shown as 0.0 %.
+pub const NONE: f64 = 0.0005;
+
+impl Cause {
+    /// In few words, with `name` where it has one.
+    pub fn in_few_words(&self, name: impl Fn(&str) -> String) -> String {
+        match (self.kind, self.name.as_deref()) {
+            ("kernel" | "call" | "command", Some(own)) => name(own),
+            ("host", _) => "host outside OpenCL".to_owned(),
+            ("short-calls", _) => "short calls".to_owned(),
+            ("copy", _) => self.text.clone(),
+            (kind, _) => kind.replace('-', " "),
+        }
+    }
+}

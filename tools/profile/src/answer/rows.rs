@@ -54,13 +54,16 @@ pub fn rows(report: &Report, trace: &Trace<'_>, stats: &Stats) -> Answer {
     }
 }
 
-/// Program and arguments of the first process that has some; of several programs their names.
+/// Program and arguments of the first process that has some, of a script without its interpreter; of
+/// several programs their names.
 fn name_programs(report: &Report) -> String {
     let first = report.processes.iter().find(|p| !p.arguments.is_empty());
     match (report.programs().len(), first) {
         (1, Some(p)) => {
-            let rest = p.arguments.iter().skip(1).map(|word| name_file(word).to_owned());
-            std::iter::once(report.programs_text()).chain(rest).collect::<Vec<_>>().join(" ")
+            let words: Vec<&str> = p.arguments.iter().map(|word| name_file(word)).collect();
+            let is_script = words[0].starts_with("python")
+                && words.get(1).is_some_and(|word| word.ends_with(".py"));
+            words[usize::from(is_script)..].join(" ")
         }
         (1, None) => report.processes.first().map_or_else(String::new, |p| p.executable.clone()),
         _ => report.programs_text(),

@@ -12,7 +12,7 @@ use clscope_io::shorten;
 use clscope_io::text::{Page, line};
 use clscope_profile::answer::bytes;
 use clscope_profile::answer::data::{
-    Advice, Answer, Cause, EnergyPart, EnergyRow, KernelRow, Pattern, Run, words_with,
+    Advice, Answer, Cause, EnergyPart, EnergyRow, KernelRow, NONE, Pattern, Run, words_with,
 };
 use clscope_profile::interval::{Interval, Spoken};
 use clscope_profile::report::Report;
@@ -32,6 +32,8 @@ const SHOWN: f64 = 0.99;
 const CAUSES: usize = 7;
 const CAUSE_LINES: usize = 9;
 const ADVICE_LINES: usize = 8;
+/// Kernels that are shown where each is next to nothing.
+const FEWEST: usize = 3;
 /// Rows of tables beside that of kernels.
 const COPIES: usize = 3;
 const CALLS: usize = 4;
@@ -214,7 +216,7 @@ fn heading(answer: &Answer, width: usize) -> String {
     let mut state = String::new();
     if let Some(busy) = &run.busy {
         let about = if busy.estimated { "~" } else { "" };
-        state += &format!(", {about}{:.0} % busy", 100.0 * busy.value);
+        state += &format!(", {about}{} busy", part(busy.value));
     }
     if let Some(watts) = &run.watts {
         state += &format!(", {}", figure(Some(watts), |watts| format!("{watts:.0} W")));
@@ -277,9 +279,9 @@ fn why(answer: &Answer, out: &mut Screen) {
     if let Some((share, others)) = rest {
         let about = if others.iter().any(|of| of.estimated) { "~" } else { "" };
         let head = format!("  {:>7}  other: ", format!("{about}{}", percent(share)));
-        let told = |of: &&&Cause| of.share >= 0.0005;
+        let name = |name: &str| shorten::middle(name, 24);
         let each =
-            others.iter().filter(told).map(|of| format!("{} {}", short(of), percent(of.share)));
+            others.iter().map(|of| format!("{} {}", of.in_few_words(name), percent(of.share)));
         let room = out.width - head.chars().count();
         let text = joined(each, room);
         out.put(&format!("{head}{text}"));
@@ -336,18 +338,6 @@ fn fit_parts(text: &str, room: usize) -> String {
     match ends.filter(fits).last() {
         Some(end) => text[..end].to_owned(),
         None => shorten::middle(&text, room),
-    }
-}
-
-/// A cause in few words.
-fn short(of: &Cause) -> String {
-    match (of.kind, of.name.as_deref()) {
-        ("kernel" | "call" | "command", Some(name)) => shorten::middle(name, 24),
-        ("kernel" | "call" | "command", None) => of.kind.to_owned(),
-        ("host", _) => "host outside OpenCL".to_owned(),
-        ("short-calls", _) => "short calls".to_owned(),
-        ("copy", _) => of.text.clone(),
-        (kind, _) => kind.replace('-', " "),
     }
 }
 
@@ -438,7 +428,8 @@ fn kernels(answer: &Answer, room: usize) -> Option<Columns> {
     let mut rows: Vec<&KernelRow> = answer.kernels.iter().collect();
     rows.sort_by(|a, b| b.share.unwrap_or(0.0).total_cmp(&a.share.unwrap_or(0.0)));
     let times: Vec<f64> = rows.iter().map(|row| row.share.unwrap_or(0.0)).collect();
-    let n = shown(&times, room.max(2));
+    let much = times.iter().filter(|share| **share >= NONE).count().max(FEWEST);
+    let n = shown(&times, room.max(2)).min(much);
     let name = |row: &KernelRow| match (&row.device, &row.size) {
         (Some(device), _) => format!("{} on {device}", row.name),
         (None, Some(size)) if row.of_size => format!("{} ({size})", row.name),
@@ -572,13 +563,19 @@ fn footer(report: &Report, traces: &[String], width: usize) -> Vec<String> {
     let shows = |what: &str, of| Some(format!("{what}: {}", words_with(traces, of)?.join(" ")));
     let failed = report.functions.iter().any(Function::fails_at_work);
     let unmeasured = report.energy.as_ref().is_some_and(|energy| energy.devices.is_empty());
-    let sampled = report.sampling.as_ref().map(|sampling| {
-        let part = 100.0 * sampling.left_out as f64 / sampling.launches.max(1) as f64;
-        format!("~: {part:.0} % of launches were not timed")
-    });
+    let estimated = match &report.sampling {
+        Some(sampling) => {
+            let part = 100.0 * sampling.left_out as f64 / sampling.launches.max(1) as f64;
+            Some(format!("~: {part:.0} % of launches were not timed"))
+        }
+        None if report.answer.why.iter().any(|cause| cause.estimated) => {
+            Some("~: some commands have no time".to_owned())
+        }
+        None => None,
+    };
     let parts = [
         shows("all tables, notes", "clscope report --all"),
-        sampled,
+        estimated,
         failed.then(|| shows("what failed", "clscope check")).flatten(),
         unmeasured.then(|| "no energy: clscope doctor".to_owned()),
         shows("timeline", "clscope view"),

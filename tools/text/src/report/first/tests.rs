@@ -224,12 +224,58 @@ fn a_sum_without_some_of_its_launches_is_at_least_that() {
 fn no_cause_is_listed_with_nothing() {
     let mut of = report(&sample());
     let first = of.answer.why[0].clone();
+    of.answer.why = vec![Cause { share: 1e-5, ..first.clone() }; 3];
+    of.answer.why[0].share = 1.0;
+    assert!(!render(&of, &[], 80).contains("other"), "nothing is left");
     for share in [0.0, 1e-9, 0.0004, 0.000_499] {
         let of_share = |share| Cause { share, kind: "call", ..first.clone() };
         of.answer.why = vec![of_share(0.99), of_share(0.004), of_share(share), of_share(share)];
         let text = render(&of, &[], 80);
         let others = text.lines().find(|line| line.contains("other: ")).unwrap();
         assert!(others.contains("0.4 %") && !others.contains("0.0 %"), "{text}");
+    }
+}
+
+/// What is estimated is explained, whatever stands behind it.
+#[test]
+fn a_tilde_is_explained() {
+    let mut of = report(&sample());
+    assert!(!render(&of, &["run".to_owned()], 80).contains('~'));
+    of.answer.why[0].estimated = true;
+    assert!(render(&of, &["run".to_owned()], 80).contains("\n~: some commands have no time"));
+    let text = render(&report(&sampled()), &["run".to_owned()], 80);
+    assert!(text.contains("~: ") && text.contains("% of launches were not timed"), "{text}");
+}
+
+/// Of kernels that are next to nothing of the run a few are shown.
+#[test]
+fn a_table_ends_where_nothing_is_left_to_say() {
+    let mut of = report(&kernels(&(0..50).map(|i| format!("k{i}")).collect::<Vec<_>>()));
+    let rows = |of: &Report| {
+        let text = render(of, &[], 80);
+        text.lines().filter(|line| line.starts_with('k')).count()
+    };
+    assert!(rows(&of) > 10);
+    of.answer.kernels.iter_mut().for_each(|row| row.share = row.share.map(|share| share * 1e-6));
+    assert_eq!(rows(&of), 3);
+}
+
+/// The run is called what was meant: without where files lie, and what interprets a script.
+#[test]
+fn the_command_is_in_the_words_that_tell_runs_apart() {
+    let bytes = sample();
+    let mut of = report(&bytes);
+    for (words, shown) in [
+        ("/usr/bin/python3 /a/detect.py /b/c.png", "detect.py c.png"),
+        ("python3.11 -c print()", "python3.11 -c print()"),
+        ("./app --size 5", "app --size 5"),
+        ("app x.py", "app x.py"),
+        ("python3", "python3"),
+    ] {
+        of.processes[0].arguments = words.split(' ').map(str::to_owned).collect();
+        answer_anew(&mut of, &bytes);
+        let text = heading(&of.answer, 200);
+        assert!(text.starts_with(&format!("{shown}: ")), "{text}");
     }
 }
 
