@@ -276,7 +276,7 @@ fn without_device_times_the_host_is_not_idle_before_the_first_command() {
     assert!(share(&of.answer, "unknown") > 0.8, "{:#?}", of.answer.why);
     assert!(share(&of.answer, "before-first-command") < 0.1, "{:#?}", of.answer.why);
     let waits = of.answer.host.iter().find(|row| row.function == "clFinish").expect("called");
-    assert_eq!(waits.waited_for.as_deref(), Some("waited for commands without a time"));
+    assert_eq!(waits.waited_for.as_deref(), Some("commands without a time"));
 }
 
 /// The host waits 50 of 60 ms for a command that never starts: no other cause gets that time.

@@ -5,6 +5,7 @@
 //! `report --all` has room for.
 
 mod columns;
+mod fitted;
 
 use crate::figure::{some_names, thousands};
 use crate::table::wrapped;
@@ -18,6 +19,7 @@ use clscope_profile::interval::{Interval, Spoken};
 use clscope_profile::report::Report;
 use clscope_profile::report::data::Function;
 use columns::Columns;
+use fitted::{fit, fit_parts, joined, typed};
 use std::fmt::Write;
 
 /// Lines of the screen.
@@ -47,7 +49,8 @@ const NAME_IN_TEXT: usize = 32;
 /// Kernels in command buffers that are shown.
 const BUFFERED: usize = 3;
 /// What is left out first where columns have no room.
-pub const DROPPED: [&str; 6] = ["size", "W", "p95", "median", "J/launch", "J/copy"];
+pub const DROPPED: [&str; 10] =
+    ["size", "W", "p95", "median", "J/launch", "J/copy", "GB/s", "count", "calls", "launches"];
 
 /// The screen; `traces`: what the user named, for the commands that are proposed.
 pub fn render(report: &Report, traces: &[String], width: usize) -> String {
@@ -68,7 +71,7 @@ pub fn render(report: &Report, traces: &[String], width: usize) -> String {
     }
     // What the other tables need is theirs; kernels have the rest.
     let copies = copies(answer);
-    let calls = calls(answer);
+    let mut calls = calls(answer);
     let buffered = in_command_buffers(report);
     let footer = footer(report, traces, width);
     let several = answer.energy.len() > 1;
@@ -78,7 +81,7 @@ pub fn render(report: &Report, traces: &[String], width: usize) -> String {
     let failed = report.functions.iter().filter(|f| f.fails_at_work()).flat_map(|f| f.failures());
     let repeats = ["REPEATS     ", "            "].into_iter().zip(repeats);
     let failed = ["FAILED      ", "            "].into_iter().zip(failed);
-    let patterns: Vec<_> = failed.chain(repeats).collect();
+    let patterns: Vec<_> = failed.chain(repeats).take(PATTERNS.0).collect();
     let rows = |table: &Option<Columns>| {
         table.as_ref().map_or(0, |t| t.rows.len() + 1 + usize::from(t.more > 0))
     };
@@ -89,7 +92,13 @@ pub fn render(report: &Report, traces: &[String], width: usize) -> String {
         + energies.len()
         + footer.len()
         + 2;
-    let room = LINES.saturating_sub(out.lines + others + 1);
+    let taken = out.lines + others + 1;
+    let room = LINES.saturating_sub(taken);
+    // Kernels need three lines: calls give theirs.
+    if let Some(calls) = &mut calls {
+        let lacking = (taken + 2).saturating_sub(LINES);
+        calls.rows.truncate(calls.rows.len().saturating_sub(lacking).max(1));
+    }
     if let Some(kernels) = kernels(answer, room) {
         kernels.render(&mut out);
     }
@@ -246,23 +255,6 @@ fn length(run: &Run) -> String {
     }
 }
 
-/// A sentence with the name in it shortened where all of it has no room.
-fn fit(text: &str, name: Option<&str>, room: usize) -> String {
-    let text = line(text).into_owned();
-    if text.chars().count() <= room {
-        return text;
-    }
-    let shorter = match name.map(|name| line(name).into_owned()) {
-        Some(name) if name.chars().count() > NAME_IN_TEXT => {
-            let rest = text.chars().count() - name.chars().count();
-            let keep = room.saturating_sub(rest).max(NAME_IN_TEXT);
-            text.replacen(&name, &shorten::middle(&name, keep), 1)
-        }
-        _ => text,
-    };
-    shorten::middle(&shorter, room)
-}
-
 fn why(answer: &Answer, out: &mut Screen) {
     if answer.why.is_empty() {
         out.put("");
@@ -288,23 +280,6 @@ fn why(answer: &Answer, out: &mut Screen) {
     }
 }
 
-/// As many as have room, with commas.
-fn joined(each: impl Iterator<Item = String>, room: usize) -> String {
-    let mut text = String::new();
-    for (n, of) in each.enumerate() {
-        let of = line(&of).into_owned();
-        let longer = match n {
-            0 => shorten::middle(&of, room.saturating_sub(5)),
-            _ => format!("{text}, {of}"),
-        };
-        if longer.chars().count() + 5 > room && n > 0 {
-            return text + ", ...";
-        }
-        text = longer;
-    }
-    text
-}
-
 fn cause_lines(cause: &Cause, spare: &mut usize, out: &mut Screen) {
     let about = if cause.estimated { "~" } else { "" };
     let head = format!("  {:>7}  ", format!("{about}{}", percent(cause.share)));
@@ -328,17 +303,6 @@ fn cause_lines(cause: &Cause, spare: &mut usize, out: &mut Screen) {
     out.put(&format!("{head}{}", fit(&format!("{}:", cause.text), name, room)));
     let indent = " ".repeat(head.chars().count() + 2);
     out.put(&format!("{indent}{}", fit_parts(more, room - 2)));
-}
-
-/// As many parts of a text, which semicolons separate, as have room; a part of the first at least.
-fn fit_parts(text: &str, room: usize) -> String {
-    let text = line(text);
-    let ends = text.match_indices("; ").map(|(at, _)| at).chain([text.len()]);
-    let fits = |end: &usize| text[..*end].chars().count() <= room;
-    match ends.filter(fits).last() {
-        Some(end) => text[..end].to_owned(),
-        None => shorten::middle(&text, room),
-    }
 }
 
 fn advise(answer: &Answer, traces: &[String], out: &mut Screen) {
@@ -387,24 +351,6 @@ fn advice_lines(number: usize, of: &Advice, traces: &[String], width: usize) -> 
     }
     let heads = std::iter::once(format!("  {number}  ")).chain(std::iter::repeat("     ".into()));
     heads.zip(lines).map(|(head, text)| head + &text).collect()
-}
-
-/// A command in lines of a shell: whole, or none where a word of it has no room.
-fn typed(words: &[String], room: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in words {
-        match lines.last_mut() {
-            Some(last) if last.chars().count() + word.chars().count() + 3 <= room => {
-                *last += &format!(" {word}");
-            }
-            Some(last) => {
-                *last += " \\";
-                lines.push(word.clone());
-            }
-            None => lines.push(word.clone()),
-        }
-    }
-    if lines.iter().all(|line| line.chars().count() <= room) { lines } else { Vec::new() }
 }
 
 /// How many of some rows, the largest first, hold [`SHOWN`] of their time, and no more than have
