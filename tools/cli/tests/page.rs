@@ -325,7 +325,7 @@ fn the_page_begins_with_the_answer() {
     let findings = between(&text, "<section id=\"findings\">", "</section>");
     let one = findings.lines().find(|line| line.contains("1 API call failed"));
     let one = one.unwrap_or_else(|| panic!("no failure in {findings}"));
-    assert!(one.contains("CL_OUT_OF_RESOURCES (1)") && one.contains("clscope check"), "{one}");
+    assert!(one.contains("CL_OUT_OF_RESOURCES (1 time)") && one.contains("clscope check"), "{one}");
     assert!(one.contains("href=\"#functions\""), "{one}");
     assert!(!findings.contains('`'), "code is shown as code");
 }

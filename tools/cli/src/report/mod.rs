@@ -247,8 +247,8 @@ fn refuse_unexplained(kernel: &str, energy: &Energy) -> Result<()> {
 /// Findings that the first screen has room for, and characters of each.
 const FEW: (usize, usize) = (3, 100);
 
-/// Reports the worst of what is wrong in a line each, the rest by number. That launches were left out
-/// by sampling is on the screen.
+/// Reports the worst of what is wrong in a line each, the rest by number. That launches were left
+/// out by sampling is on the screen.
 fn warn_few(report: &Report) {
     let is_sampling = |of: &Finding| match of.code.as_str() {
         "sampled-timing" => true,

@@ -146,7 +146,7 @@ pub struct HostRow {
     pub time_ns: f64,
     pub calls: u64,
     pub median_ns: Option<f64>,
-    /// What the host waited for there, and in which part of the time; null of calls that do not wait.
+    /// What the host waited for there, in which part of the time; null of calls that do not wait.
     pub waited_for: Option<String>,
 }
 
@@ -249,8 +249,8 @@ pub struct Pattern {
     pub time_ns: Option<f64>,
 }
 
-/// The words of a command, as they are typed, with the traces that it is about; `None` where it takes
-/// one and they are several.
+/// The words of a command, as they are typed, with the traces that it is about; `None` where it
+/// takes one and they are several.
 pub fn words_with(traces: &[String], command: &str) -> Option<Vec<String>> {
     let takes = ["clscope explain", "clscope check", "clscope view", "clscope report"];
     let start = takes.into_iter().find(|start| command.starts_with(start));

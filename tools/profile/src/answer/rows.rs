@@ -54,8 +54,8 @@ pub fn rows(report: &Report, trace: &Trace<'_>, stats: &Stats) -> Answer {
     }
 }
 
-/// Program and arguments of the first process that has some, of a script without its interpreter; of
-/// several programs their names.
+/// Program and arguments of the first process that has some, of a script without its interpreter;
+/// of several programs their names.
 fn name_programs(report: &Report) -> String {
     let first = report.processes.iter().find(|p| !p.arguments.is_empty());
     match (report.programs().len(), first) {

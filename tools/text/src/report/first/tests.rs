@@ -136,8 +136,8 @@ fn intervals_are_shown_where_they_are_wide() {
     assert!(!narrow.contains("p95"), "{narrow}");
 }
 
-/// What is proposed can be typed as it is: with all traces that were named, each one word, and never
-/// a part of a command.
+/// What is proposed can be typed as it is: with all traces that were named, each one word, and
+/// never a part of a command.
 #[test]
 fn commands_are_whole_and_name_the_traces() {
     let mut report = report(&sample());
