@@ -1,7 +1,7 @@
 //! A table of the first screen that is no wider than the terminal: which columns have no room, and
 //! how names are shortened. Refuses to choose rows.
 
-use super::{DROPPED, Screen};
+use super::{DROPPED, SQUEEZED, Screen};
 use crate::figure::thousands;
 use clscope_io::shorten;
 use clscope_io::text::line;
@@ -41,8 +41,9 @@ impl Columns {
             (1..last).map(|i| width(table, i) + 2).sum::<usize>()
         };
         let text = |table: &Self| if table.has_text { 12 } else { 0 };
-        for title in DROPPED {
-            let is_full = figures(&self) + text(&self) + wanted > out.width;
+        let whole = DROPPED.iter().map(|title| (*title, wanted));
+        for (title, name) in whole.chain(SQUEEZED.iter().map(|title| (*title, NAME.0))) {
+            let is_full = figures(&self) + text(&self) + name > out.width;
             if let Some(at) = self.titles.iter().position(|t| *t == title).filter(|_| is_full) {
                 self.drop_column(at);
             }
