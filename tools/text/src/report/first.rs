@@ -48,8 +48,9 @@ const WIDE: f64 = 0.05;
 const NAME_IN_TEXT: usize = 32;
 /// Kernels in command buffers that are shown.
 const BUFFERED: usize = 3;
-/// What is left out first where columns have no room beside whole names; then beside short ones.
+/// What is left out first where columns have no room beside whole names.
 pub const DROPPED: [&str; 6] = ["size", "W", "p95", "median", "J/launch", "J/copy"];
+/// What is left out then, where they have none beside short names.
 pub const SQUEEZED: [&str; 4] = ["GB/s", "count", "calls", "launches"];
 
 /// The screen; `traces`: what the user named, for the commands that are proposed.
