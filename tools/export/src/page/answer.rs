@@ -2,7 +2,7 @@
 //! Every word and figure is the answer's. Refuses to add causes of its own.
 
 use super::html::{Html, time};
-use clscope_profile::answer::data::{Answer, Cause, words_with};
+use clscope_profile::answer::data::{Answer, Cause, NONE, words_with};
 
 /// Causes with a line of their own.
 const CAUSES: usize = 10;
@@ -30,7 +30,7 @@ pub fn answer(page: &mut Html, answer: &Answer, traces: &[String]) {
         }
         page.raw("</td></tr>\n");
     }
-    if let Some((share, others)) = rest {
+    if let Some((share, others)) = rest.filter(|(share, _)| *share >= NONE) {
         line(page, share, others.iter().any(|cause| cause.estimated));
         page.raw("other: ").name(&name_others(&others, NAMED)).raw("</td></tr>\n");
     }

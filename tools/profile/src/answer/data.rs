@@ -278,7 +278,6 @@ impl Answer {
             [one] if first.len() < most || one.share >= MUCH => {
                 (first.into_iter().chain([one]).collect(), None)
             }
-            _ if told.is_empty() => (first, None),
             _ => (first, Some((share, told))),
         }
     }

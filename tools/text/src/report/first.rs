@@ -269,7 +269,7 @@ fn why(answer: &Answer, out: &mut Screen) {
     for cause in first {
         cause_lines(cause, &mut spare, out);
     }
-    if let Some((share, others)) = rest {
+    if let Some((share, others)) = rest.filter(|(share, _)| *share >= NONE) {
         let about = if others.iter().any(|of| of.estimated) { "~" } else { "" };
         let head = format!("  {:>7}  other: ", format!("{about}{}", percent(share)));
         let name = |name: &str| shorten::middle(name, 24);
