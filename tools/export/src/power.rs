@@ -486,8 +486,8 @@ mod tests {
             }
             sensor.starts = vec![sensor.points[place as usize].0];
             let track = counter(&sensor).unwrap();
-            let (known, unknown): (Vec<_>, Vec<_>) =
-                track.points.iter().partition(|p| p.1.is_finite());
+            let (known, unknown) =
+                track.points.iter().partition::<Vec<(HostNs, f64)>, _>(|p| p.1.is_finite());
             assert!(known.iter().all(|p| (p.1 - 20.0).abs() < 1e-6), "{:?}", track.points);
             let ends: Vec<i64> = unknown.iter().map(|p| p.0.0 / 1_000_000).collect();
             assert!(matches!(ends[..], [end] if end < place && end > place - 20), "{ends:?}");

@@ -345,7 +345,8 @@ fn what_failed_moved_nothing() {
 /// not known. A clock of large steps, one that runs too fast.
 #[test]
 fn busy_time_is_that_of_the_stamps_or_not_known() {
-    let clocks: [(&str, fn(u64) -> u64); 6] = [
+    type Clock = fn(u64) -> u64;
+    let clocks: [(&str, Clock); 6] = [
         ("as the host's", |ns| ns),
         ("drifts", |ns| ns + ns / 2_000),
         ("set forward", |ns| if ns > 30_000_000 { ns + (1 << 40) } else { ns }),
