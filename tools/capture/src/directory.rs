@@ -4,6 +4,7 @@
 
 use crate::error::{Attempt, CaptureError};
 use crate::system;
+use clscope_io::input;
 use clscope_io::output::{Access, create_dir, own_directory};
 use clscope_io::text::shell_word;
 use clscope_trace::directory::{
@@ -219,6 +220,11 @@ fn listed(folder: &Path) -> Result<Vec<PathBuf>, CaptureError> {
     entries.map(|entry| Ok(entry.attempt(failed)?.path())).collect()
 }
 
+/// Whether another `record` is at work in a trace: it holds the lock of a file.
+fn is_attended(trace: &Path) -> bool {
+    input::open_inside(&trace.join(attendance::FILE)).is_ok_and(|file| system::lock(&file).is_err())
+}
+
 fn reuse(path: &Path, force: bool, access: Access) -> Result<(), CaptureError> {
     let shown = path.display();
     // What somebody else prepared would be theirs to change and to read.
@@ -246,9 +252,13 @@ fn reuse(path: &Path, force: bool, access: Access) -> Result<(), CaptureError> {
         }
         files.push(entry.path());
     }
+    let ranks = "several ranks of a job? -o 'NAME-%q{PMIX_RANK}' gives each its own";
+    if is_attended(path) {
+        return Err(refused!("{shown} is being recorded now; choose another name ({ranks})"));
+    }
     if !files.is_empty() && !force {
         return Err(refused!(
-            "{shown} holds a trace already; choose another name, or replace it with --force (several ranks of a job? -o 'NAME-%q{{PMIX_RANK}}' gives each its own)"
+            "{shown} holds a trace already; choose another name, or replace it with --force ({ranks})"
         ));
     }
     for file in files {
@@ -352,6 +362,12 @@ mod tests {
         std::fs::write(made.join(MEASURED), "x").unwrap();
         std::fs::write(made.join(METER), "x").unwrap();
         assert!(format!("{:#}", create(false).unwrap_err()).contains("--force"));
+        let attended = std::fs::File::open(made.join(attendance::FILE)).unwrap();
+        system::lock(&attended).unwrap();
+        for force in [false, true] {
+            assert!(format!("{:#}", create(force).unwrap_err()).contains("is being recorded now"));
+        }
+        drop(attended);
         create(true).unwrap();
         assert!(std::fs::read_dir(&made).unwrap().next().is_none());
         std::fs::write(made.join("thesis.tex"), "x").unwrap();
