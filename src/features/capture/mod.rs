@@ -370,24 +370,30 @@ const SANDBOXED: &str =
 const UNANSWERED: &str =
     "`clscope record` did not say in time whether the application is in a sandbox";
 
-const CRAMPED: &str = "the thread's stack has no room for capturing: give it 128 KiB or more";
+const CRAMPED: &str = "the thread's stack has no room for capturing: give it 128 KiB or more, and \
+     launch from no stack of the application's own";
 
 /// Bytes of the application's stack that captures may take, with what the runtime takes of them.
 const STACK: usize = 64 << 10;
 
-/// Why it is not known whether captures may ask something of the system.
-fn why_not_now() -> &'static str {
-    if has_stack(STACK) { UNANSWERED } else { CRAMPED }
-}
-
-/// Whether captures might ask something of the system when this thread was last told.
+/// Whether captures might ask something of the system when this thread was last told, and whether it
+/// had no stack for it.
 static WAS_FREE: Local<bool> = Local::new();
+static WAS_CRAMPED: Local<bool> = Local::new();
+
+/// Why captures could not ask something of the system when this thread was last told.
+fn why_not_now() -> &'static str {
+    if WAS_CRAMPED.with(|was| *was) { CRAMPED } else { UNANSWERED }
+}
 
 /// Whether captures may ask something of the system; `None` where that is not known in time, or this
 /// thread has no stack for it. What it does in the same call goes by the answer.
 fn is_free() -> Option<bool> {
     let free = recording::current().map_or(Some(true), |recording| recording.files.is_free());
-    let free = free.filter(|free| !*free || has_stack(STACK));
+    // In a sandbox nothing is asked, that neither.
+    let is_cramped = free == Some(true) && !has_stack(STACK);
+    WAS_CRAMPED.with(|was| *was = is_cramped);
+    let free = free.filter(|_| !is_cramped);
     WAS_FREE.with(|was| *was = free == Some(true));
     free
 }

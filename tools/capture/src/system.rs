@@ -280,8 +280,8 @@ impl Held {
         }
     }
 
-    /// Makes the command start with the signal mask, the ignored signals and the closed streams
-    /// this process was started with.
+    /// Makes the command start with the signal mask and the ignored signals this process was
+    /// started with.
     pub fn undo_in(&self, command: &mut Command) {
         let (mask, pipe, child) =
             (self.before, PIPE_WAS_IGNORED.load(Ordering::Relaxed), self.child_was_ignored);
@@ -295,12 +295,24 @@ impl Held {
                 if size {
                     libc::signal(libc::SIGXFSZ, libc::SIG_DFL);
                 }
+                libc::sigprocmask(libc::SIG_SETMASK, &mask, std::ptr::null_mut());
+                Ok(())
+            });
+        }
+    }
+
+    /// The same for the application, which has the standard streams that this process was started
+    /// with: closed ones, too.
+    pub fn undo_for_application(&self, command: &mut Command) {
+        self.undo_in(command);
+        // SAFETY: the closure makes only async-signal-safe calls.
+        unsafe {
+            command.pre_exec(|| {
                 for (stream, closed) in (0..).zip(&WAS_CLOSED) {
                     if closed.load(Ordering::Relaxed) {
                         libc::close(stream);
                     }
                 }
-                libc::sigprocmask(libc::SIG_SETMASK, &mask, std::ptr::null_mut());
                 Ok(())
             });
         }

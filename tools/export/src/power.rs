@@ -155,9 +155,16 @@ fn counter(sensor: &Sensor) -> Option<Counter> {
     if !sensor.windows.is_empty() {
         // A mean holds from the beginning of its window on.
         let unit = series.quantity.unit();
-        let mut points: Vec<(HostNs, f64)> =
-            sensor.windows.iter().map(|w| (at(&w.begin), w.mean)).collect();
-        points.extend(sensor.windows.last().map(|w| (at(&w.end), w.mean)));
+        let mut points: Vec<(HostNs, f64)> = Vec::new();
+        let mut last: Option<(clscope_analysis::energy::HostNs, f64)> = None;
+        for window in &sensor.windows {
+            if let Some((end, mean)) = last.filter(|of| sensor.begins_between(of.0, window.begin)) {
+                points.extend([(at(&end), mean), (HostNs(end.0.saturating_add(1)), f64::NAN)]);
+            }
+            points.push((at(&window.begin), window.mean));
+            last = Some((window.end, window.mean));
+        }
+        points.extend(last.map(|(end, mean)| (at(&end), mean)));
         return Some(of(format!("{} {} ({unit})", series.source, series.name), unit, points));
     }
     let unit = match series.quantity {
@@ -178,7 +185,9 @@ fn counter(sensor: &Sensor) -> Option<Counter> {
             _ => points.extend(part.iter().map(|p| (at(&p.0), p.1))),
         }
     }
-    Some(of(format!("{} {}{plane} ({unit})", series.source, series.name), unit, points))
+    // A counter that never went on for long enough says nothing.
+    let name = format!("{} {}{plane} ({unit})", series.source, series.name);
+    (!points.is_empty()).then(|| of(name, unit, points))
 }
 
 impl Power {

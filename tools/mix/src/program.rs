@@ -423,7 +423,7 @@ impl Program {
 
     /// What of a kernel depends on what memory holds; all of one that is not there.
     pub fn data(&self, kernel: &str) -> Data {
-        let of_the_name = self.functions.iter().filter(|f| f.name == kernel);
+        let of_the_name = self.functions.iter().filter(|f| f.kernel && f.name == kernel);
         let either = |a: Data, b: Data| Data {
             blocks: a.blocks || b.blocks,
             addresses: a.addresses || b.addresses,

@@ -155,8 +155,12 @@ fn what_is_not_kept_is_counted_where_memory_makes_no_difference() {
         }
         std::fs::write(folder.join("launch.json"), launch.to_string()).unwrap();
     }
-    let [kept, described] = ["kept", "described"].map(|trace| {
-        stage.clscope(["replay", trace, "--mix", "--sysfs-root", "/nowhere"]).run();
+    // Workers have a standard input where their command has none.
+    let replay =
+        format!("'{}' replay --mix --sysfs-root /nowhere", artifacts().clscope().display());
+    let [kept, described] = [("kept", "<&-"), ("described", "")].map(|(trace, closed)| {
+        let script = format!("exec {replay} {trace} {closed}");
+        stage.program(Mode::Bare, "bare", "sh").args(["-c", &script]).run();
         mix(&stage, trace)
     });
     let rows = |document: &Value| document["kernels"].as_array().unwrap().clone();

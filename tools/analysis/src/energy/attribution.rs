@@ -4,14 +4,14 @@
 //! no figure of its own.
 
 use super::activity::Activity;
-use super::design::{Columns, ROWS_FOR_SHAPE, StateSpan, bent, state_shares};
-use super::mixed::{Effect, Errors, Fit, Model, Reading, WORKERS};
+use super::fit::design::{Columns, ROWS_FOR_SHAPE, StateSpan, bent, state_shares};
+use super::fit::mixed::{Effect, Errors, Fit, Model, Reading, WORKERS};
 use super::pooled::{Evidence, Pooled};
+use super::readings::response::Response;
+use super::readings::ripple::Variation;
+use super::readings::search::{ResponseModel, choose};
+use super::readings::sensor::{RowKind, Rows, Series};
 use super::report::Attribution;
-use super::response::Response;
-use super::ripple::Variation;
-use super::search::{ResponseModel, choose};
-use super::sensor::{RowKind, Rows, Series};
 use super::units::{ClassId, HostNs, Joules, Seconds};
 
 mod effects;
@@ -336,7 +336,7 @@ fn readings_of_run(
     present: &[usize],
     lengths: &[f64],
 ) -> Vec<Reading> {
-    let reading = |(i, row): (usize, &super::sensor::Row)| {
+    let reading = |(i, row): (usize, &super::readings::sensor::Row)| {
         let (shares, length) = (columns.classes.row(i), lengths[i]);
         let own = |of: &[f64], factor: f64| -> Vec<(usize, f64)> {
             let each = present.iter().enumerate().map(|(k, &class)| (k, factor * of[class]));

@@ -3,7 +3,7 @@
 
 use super::activity::Activity;
 use super::attribution::interpolated;
-use super::sensor::{Rows, Series};
+use super::readings::sensor::{Rows, Series};
 use super::units::Watts;
 
 /// Energy since the first row, linear in between.

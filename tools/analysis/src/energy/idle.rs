@@ -7,9 +7,9 @@ use std::cmp::Ordering;
 
 use super::activity::Activity;
 use super::attribution::{BETA, Floor, degrees_at};
-use super::design::StateSpan;
+use super::fit::design::StateSpan;
+use super::readings::sensor::{Row, Rows, Series};
 use super::report::FloorEnergy;
-use super::sensor::{Row, Rows, Series};
 use super::units::{HostNs, Seconds, Watts};
 
 /// A level seen while nothing ran.
@@ -260,7 +260,7 @@ pub fn while_working(activity: &Activity, series: &Series, settle: Seconds) -> O
     let watts = window_means(&inside, rows.period);
     let least = Watts(*watts.get(watts.len() / 20)?);
     // Less than nothing is drawn by no device: of the counters of a difference one was read late.
-    (least.0 > 0.0).then_some(Working { least, mean: Watts(weighted(&inside)) })
+    (least.0 >= 0.0).then_some(Working { least, mean: Watts(weighted(&inside)) })
 }
 
 /// The least that a device drew for a while: a fiftieth of the means over windows are below. `None`
@@ -268,7 +268,7 @@ pub fn while_working(activity: &Activity, series: &Series, settle: Seconds) -> O
 pub fn least_drawn(activity: &Activity, series: &Series) -> Option<Watts> {
     let rows = read_rows(activity, series);
     let watts = window_means(&rows.rows, rows.period);
-    watts.get(watts.len() / 50).copied().filter(|watts| *watts > 0.0).map(Watts)
+    watts.get(watts.len() / 50).copied().filter(|watts| *watts >= 0.0).map(Watts)
 }
 
 /// Means over windows of readings without gaps, the least first.

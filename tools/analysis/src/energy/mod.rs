@@ -26,49 +26,40 @@
 
 mod activity;
 mod attribution;
-mod by_load;
 pub mod combine;
 mod compare;
-mod decide;
-mod design;
+mod fit;
 mod idle;
-pub mod mixed;
 mod pooled;
+mod readings;
 mod report;
-mod response;
-mod ripple;
 mod sampled;
-mod search;
-mod sensor;
-mod solve;
-mod stamps;
-mod sums;
 mod together;
 pub mod turns;
 mod units;
-mod variance;
 
 pub use activity::{Activity, ClassTime, EstimatedTime, Span, Timing};
 pub use attribution::{
     AttributionError, Floor, PRECISE, Problem, REFERENCE_C, WIDEST, Worker, attribute, measured,
 };
-pub use by_load::{ByLoad, NotPlaced, place_by_load};
 pub use compare::{plain_integration, second_average};
-pub use decide::{AloneWindow, Decision, Reading, readings_of};
-pub use design::StateSpan;
+pub use fit::decide::{AloneWindow, Decision, Reading, readings_of};
+pub use fit::design::StateSpan;
+pub use fit::mixed;
+pub use fit::solve::{guarded_inverse, nonnegative};
 pub use idle::{
     IdleLevel, IdleLevels, Working, idle_levels, least_drawn, twin_of_first, while_working,
 };
 pub use pooled::{Evidence, Load, Pooled, attribute_runs};
+pub use readings::by_load::{ByLoad, NotPlaced, place_by_load};
+pub use readings::response::Response;
+pub use readings::search::{Parameter, ResponseModel};
+pub use readings::sensor::{Series, SeriesFaults};
+pub use readings::stamps::restamped;
 pub use report::{
     Absence, Attribution, ClassEnergy, Drift, FloorEnergy, Gaps, GroupEnergy, IterationEnergy,
     Loads, Temperature,
 };
-pub use response::Response;
 pub use sampled::{Launch, place};
-pub use search::{Parameter, ResponseModel};
-pub use sensor::{Series, SeriesFaults};
-pub use solve::{guarded_inverse, nonnegative};
-pub use stamps::restamped;
 pub use together::together;
 pub use units::{ClassId, DeviceIndex, HostNs, Joules, Seconds, Watts};

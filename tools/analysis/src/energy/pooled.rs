@@ -3,7 +3,7 @@
 //! each run is fitted again with what all say. Refuses to look at readings.
 
 use super::attribution::{AttributionError, DEGREE, Problem, attribute};
-use super::mixed::WORKERS;
+use super::fit::mixed::WORKERS;
 use super::report::Attribution;
 use nalgebra::{Matrix2, Vector2};
 

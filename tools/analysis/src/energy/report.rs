@@ -2,8 +2,8 @@
 //! fields.
 
 use super::pooled::{Evidence, Load};
-use super::response::Response;
-use super::sensor::SeriesFaults;
+use super::readings::response::Response;
+use super::readings::sensor::SeriesFaults;
 use super::units::{ClassId, Seconds, Watts};
 use crate::interval::{Interval, as_ns};
 use schemars::JsonSchema;

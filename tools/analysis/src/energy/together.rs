@@ -3,8 +3,8 @@
 //! all runs together may say more.
 
 use super::pooled::{Evidence, Load};
+use super::readings::sensor::SeriesFaults;
 use super::report::{Attribution, ClassEnergy, FloorEnergy, Gaps, GroupEnergy, Loads, Temperature};
-use super::sensor::SeriesFaults;
 use super::units::{Seconds, Watts};
 use crate::interval::Interval;
 use crate::quantile::NORMAL_95;

@@ -66,7 +66,7 @@ fn command(program: &Program, arguments: &[OsString], of_sh: bool, held: &Held) 
         false => command.arg0(arguments.first().cloned().unwrap_or_default()),
     };
     command.args(arguments.iter().skip(1));
-    held.undo_in(&mut command);
+    held.undo_for_application(&mut command);
     command
 }
 

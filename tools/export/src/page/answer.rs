@@ -2,7 +2,7 @@
 //! Every word and figure is the answer's. Refuses to add causes of its own.
 
 use super::html::{Html, time};
-use clscope_profile::answer::data::{Answer, Cause, NONE, words_with};
+use clscope_profile::answer::data::{Answer, Cause, EACH_BELOW, NONE, words_with};
 
 /// Causes with a line of their own.
 const CAUSES: usize = 10;
@@ -79,6 +79,9 @@ fn line(page: &mut Html, share: f64, estimated: bool) {
 fn name_others(others: &[&Cause], most: usize) -> String {
     let each = others.iter().take(most);
     let each = each.map(|of| format!("{} {}", of.in_few_words(str::to_owned), percent(of.share)));
+    if others.is_empty() {
+        return EACH_BELOW.to_owned();
+    }
     let more = if others.len() > most { ", ..." } else { "" };
     format!("{}{more}", each.collect::<Vec<_>>().join(", "))
 }

@@ -116,7 +116,8 @@ pub(super) fn instructions(
     facts: &Facts<'_>,
 ) -> Result<Vec<(Instruction, Option<u32>)>, String> {
     let access = |class, bytes, pointer| {
-        let more = Instruction { class, bytes, ..made((class, 0, bytes), word) };
+        let writes = Vec::new();
+        let more = Instruction { class, bytes, writes, ..made((class, 0, bytes), word) };
         (more, Some(word.operand(pointer)))
     };
     let stored = |pointer: usize| -> Result<_, String> {

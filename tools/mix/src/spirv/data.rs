@@ -5,6 +5,7 @@
 use super::{Type, Word, op};
 use crate::program::Data;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::rc::Rc;
 
 /// Storage classes: what the module itself holds as constants, what the environment sets, what a group
 /// shares, what a device shares, and what an item has by itself.
@@ -38,7 +39,9 @@ impl<'m> Code<'m> {
                 (op::FUNCTION_PARAMETER, Some(of)) => {
                     out.parameters.entry(of).or_default().push(word.operand(1));
                 }
-                (_, Some(of)) => out.functions.entry(of).or_default().push(word),
+                // One that stands elsewhere has no blocks.
+                (op::LABEL, Some(of)) => out.functions.entry(of).or_default().push(word),
+                (_, Some(of)) => out.functions.get_mut(&of).into_iter().for_each(|w| w.push(word)),
                 _ => {}
             }
             if op::has_result(word.opcode) {
@@ -68,6 +71,7 @@ impl<'m> Code<'m> {
         let mut flow = Flow {
             code: self,
             passed: HashMap::new(),
+            known: HashMap::new(),
             values: HashSet::new(),
             holders: HashSet::new(),
             everywhere: false,
@@ -91,8 +95,9 @@ impl<'m> Code<'m> {
                 291..=303 => true,
                 _ => false,
             };
-            let mut pointers = inputs.iter().filter(|id| flow.storage(**id).is_some());
-            out.addresses |= pointers.any(|id| flow.values.contains(id));
+            // Some say apart how far from a pointer they access, or where in an image.
+            let is_apart = matches!(word.opcode, op::EXT_INST | 87..=99);
+            out.addresses |= flow.has(&flow.pointers(inputs)) || is_apart && flow.has(inputs);
         }
         out
     }
@@ -103,6 +108,8 @@ struct Flow<'c, 'm> {
     code: &'c Code<'m>,
     /// What calls pass for parameters.
     passed: HashMap<u32, Vec<u32>>,
+    /// Where pointers lead that were asked about.
+    known: HashMap<u32, Option<Rc<BTreeSet<u32>>>>,
     values: HashSet<u32>,
     /// Variables and parameters behind which such values lie; or they lie anywhere in local and in
     /// private memory.
@@ -122,7 +129,25 @@ impl<'m> Flow<'_, 'm> {
     }
 
     /// Variables and kernels' parameters that a pointer may lead to; `None` where they are not known.
-    fn roots(&self, pointer: u32) -> Option<BTreeSet<u32>> {
+    fn roots(&mut self, pointer: u32) -> Option<Rc<BTreeSet<u32>>> {
+        // Of a chain of steps the first one says it for all.
+        let (mut first, mut steps) = (pointer, Vec::new());
+        let known = loop {
+            if let Some(known) = self.known.get(&first) {
+                break known.clone();
+            }
+            let word = self.code.made.get(&first).filter(|_| steps.len() <= self.code.made.len());
+            steps.push(first);
+            match word.filter(|word| is_step(word.opcode)) {
+                Some(word) => first = word.operand(2),
+                None => break self.find_roots(first).map(Rc::new),
+            }
+        };
+        self.known.extend(steps.into_iter().map(|step| (step, known.clone())));
+        known
+    }
+
+    fn find_roots(&self, pointer: u32) -> Option<BTreeSet<u32>> {
         let (mut left, mut seen, mut out) = (vec![pointer], BTreeSet::new(), BTreeSet::new());
         while let Some(id) = left.pop() {
             if !seen.insert(id) {
@@ -134,9 +159,7 @@ impl<'m> Flow<'_, 'm> {
                 (op::VARIABLE | op::FUNCTION_PARAMETER, _) => _ = out.insert(id),
                 (op::PHI, _) => left.extend(word.operands.iter().skip(2).step_by(2)),
                 (op::SELECT, _) => left.extend([word.operand(3), word.operand(4)]),
-                (65..=67 | op::IN_BOUNDS_PTR_ACCESS_CHAIN | 83 | 121..=124, _) => {
-                    left.push(word.operand(2));
-                }
+                (opcode, _) if is_step(opcode) => left.push(word.operand(2)),
                 // Null leads nowhere.
                 (46, _) => {}
                 _ => return None,
@@ -146,7 +169,7 @@ impl<'m> Flow<'_, 'm> {
     }
 
     /// Whether what a pointer leads to may come from memory.
-    fn holds(&self, pointer: u32) -> bool {
+    fn holds(&mut self, pointer: u32) -> bool {
         let Some(roots) = self.roots(pointer) else {
             // It may lead to any of these.
             let is_own = matches!(self.storage(pointer), Some(LOCAL | PRIVATE));
@@ -165,11 +188,16 @@ impl<'m> Flow<'_, 'm> {
     /// What a pointer leads to comes from memory from here on: whether that is news.
     fn spoil(&mut self, pointer: u32) -> bool {
         match self.roots(pointer) {
-            Some(roots) => roots.into_iter().fold(false, |news, of| news | self.holders.insert(of)),
+            Some(roots) => roots.iter().fold(false, |news, of| news | self.holders.insert(*of)),
             // All that lies there is taken to come from memory anyway.
             None if self.storage(pointer) == Some(GLOBAL) => false,
             None => !std::mem::replace(&mut self.everywhere, true),
         }
+    }
+
+    /// Those of some values that point somewhere.
+    fn pointers(&self, of: &[u32]) -> Vec<u32> {
+        of.iter().copied().filter(|id| self.storage(*id).is_some()).collect()
     }
 
     /// Whether any of some values comes from memory.
@@ -180,7 +208,6 @@ impl<'m> Flow<'_, 'm> {
     /// Adds what one instruction of a function does: whether that was news.
     fn step(&mut self, function: u32, word: Word<'m>) -> bool {
         let inputs = inputs(word);
-        let is_pointer = |flow: &Self, id: &&u32| flow.storage(**id).is_some();
         match word.opcode {
             0 | op::LABEL | op::LINE | op::NO_LINE | 246..=253 | 255..=257 => false,
             op::RETURN_VALUE => self.has(inputs) && self.returned.insert(function),
@@ -207,14 +234,15 @@ impl<'m> Flow<'_, 'm> {
             }
             // Any word of what is not known may be its result.
             opcode if !op::has_result(opcode) && !is_without_result(opcode) => {
-                inputs.iter().fold(false, |news, id| news | self.values.insert(*id))
+                let news = inputs.iter().fold(false, |news, id| news | self.values.insert(*id));
+                let pointers = self.pointers(inputs).into_iter();
+                pointers.fold(news, |news, id| news | self.spoil(id))
             }
             opcode => {
-                let pointers: Vec<u32> =
-                    inputs.iter().filter(|id| is_pointer(self, id)).copied().collect();
+                let pointers = self.pointers(inputs);
                 // Functions that stand elsewhere may do anything, images and pipes are memory, and
                 // what atomics leave depends on which came first.
-                let comes = matches!(opcode, op::FUNCTION_CALL | 87..=98 | 227..=242 | 274..=303)
+                let comes = matches!(opcode, op::FUNCTION_CALL | 87..=98 | 227..=242)
                     || self.has(inputs)
                     || pointers.iter().any(|id| self.holds(*id));
                 let is_load = opcode == op::EXT_INST && VLOADS.contains(&word.operand(3));
@@ -225,6 +253,11 @@ impl<'m> Flow<'_, 'm> {
             }
         }
     }
+}
+
+/// Whether a pointer leads where another one does: a part of it, a copy, a cast.
+fn is_step(opcode: u16) -> bool {
+    matches!(opcode, 65..=67 | op::IN_BOUNDS_PTR_ACCESS_CHAIN | 83 | 121..=124)
 }
 
 /// Functions of the OpenCL extended instruction set that load vectors, and halves (its section 2.7).

@@ -454,7 +454,10 @@ impl Module {
         out.program.unknown = unknown.into_iter().collect();
         let code = data::Code::new(self.instructions().filter_map(Result::ok), &out.types);
         for (function, places) in out.program.functions.iter_mut().zip(&out.functions) {
-            function.data = code.data(places.id);
+            // Others are part of what kernels call.
+            if function.kernel {
+                function.data = code.data(places.id);
+            }
         }
         Ok(out)
     }

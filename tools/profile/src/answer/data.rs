@@ -271,14 +271,14 @@ impl Answer {
         let first: Vec<&Cause> = self.why.iter().take_while(much).take(most).collect();
         let rest: Vec<&Cause> = self.why.iter().skip(first.len()).collect();
         let share = rest.iter().map(|cause| cause.share).sum();
-        let told: Vec<&Cause> = rest.iter().copied().filter(|cause| cause.share >= NONE).collect();
+        let named: Vec<&Cause> = rest.iter().copied().filter(|of| of.share >= NONE).collect();
         // One that is left needs no more room than the line of all others.
         match rest[..] {
             [] => (first, None),
             [one] if first.len() < most || one.share >= MUCH => {
                 (first.into_iter().chain([one]).collect(), None)
             }
-            _ => (first, Some((share, told))),
+            _ => (first, Some((share, named))),
         }
     }
 }
@@ -287,6 +287,8 @@ impl Answer {
 const MUCH: f64 = 0.005;
 /// Below this a share is shown as 0.0 %.
 pub const NONE: f64 = 0.0005;
+/// What stands in the place of causes of which each is below [`NONE`].
+pub const EACH_BELOW: &str = "each below 0.1 %";
 
 impl Cause {
     /// In few words, with `name` where it has one.

@@ -2,7 +2,7 @@
 //! of commands, spans. Launches that were not timed are placed between those that were. Refuses to
 //! look at sensors.
 
-use super::shapes::{Repeated, Shape, Tally};
+use super::alone::shapes::{Repeated, Shape, Tally};
 use crate::interval::Interval;
 use crate::sites::Sites;
 use clscope_analysis::Trace;

@@ -2,8 +2,8 @@
 //! the fit, and what has to be said of it. Refuses to fit by itself: the analysis does.
 
 use super::activity::PhysicalDevice;
+use super::alone::external::{self, External, Source};
 use super::explained::Explained;
-use super::external::{self, External, Source};
 use super::power::{self, Power};
 use super::readings::Readings;
 use super::result::{self, DeviceEnergy, Energy};
@@ -312,7 +312,7 @@ pub(super) fn measure(
         floors: &[],
         states: &[],
         drift: DRIFT,
-        temperature: super::workers::temperature(device, readings),
+        temperature: super::alone::workers::temperature(device, readings),
         pooled: pooled.map(|of| (of.0, of.1)),
         found: None,
         workers: &[],
@@ -378,7 +378,7 @@ pub(super) fn measure(
         return out;
     }
     let own = !device.replays.is_empty();
-    let mut found = super::replayed::repetitions_on(device, power);
+    let mut found = super::alone::replayed::repetitions_on(device, power);
     let from = external::use_sources(&mut found, device, &external.sources);
     out.notes.extend(external::unused(device, &external.sources, &from));
     let per_span = device.launches_per_span();
@@ -386,8 +386,8 @@ pub(super) fn measure(
         time.busy_s / (time.launches * per_span.get(at).copied().unwrap_or(1.0)).max(1.0)
     };
     let lengths: Vec<f64> = activity.totals().iter().enumerate().map(length).collect();
-    let (workers, unlike) = super::workers::workers(device, &found, &lengths);
-    out.notes.extend(unlike.iter().map(|class| super::workers::told_unlike(device, *class)));
+    let (workers, unlike) = super::alone::workers::workers(device, &found, &lengths);
+    out.notes.extend(unlike.iter().map(|class| super::alone::workers::told_unlike(device, *class)));
     let problem = Problem { workers: &workers, ..problem };
     match of_runs.map_or_else(|| fit::attribute(&problem), Ok) {
         Ok(result) => {
@@ -399,10 +399,11 @@ pub(super) fn measure(
             }
             let drift = drift(&result, &problem, ran, power, &runs);
             rows::drift(&mut out, drift, runs.len());
-            out.replays = super::replayed::rows(&found, super::replayed::idle(&result));
-            super::workers::apart(&mut out, device, &result, &from, window);
+            out.replays =
+                super::alone::replayed::rows(&found, super::alone::replayed::idle(&result));
+            super::alone::workers::apart(&mut out, device, &result, &from, window);
             if !found.is_empty() || own {
-                super::workers::not_repeated(&mut out, device, &found, (own, external));
+                super::alone::workers::not_repeated(&mut out, device, &found, (own, external));
             }
             // Whatever a figure rests on: whose turn it was is not known any better.
             rows::widen_shared(&mut out);
@@ -422,7 +423,7 @@ pub(super) fn measure(
                 out.mean_watts = Some(joules.0 / seconds.0);
             }
             // Idle power is not known, and part of their figures.
-            out.replays = super::replayed::rows(&found, (0.0, 0.0));
+            out.replays = super::alone::replayed::rows(&found, (0.0, 0.0));
             if device.spans.is_empty() && device.unplaced > 0 {
                 // No reading can mend that.
                 out.failed = Some(format!(

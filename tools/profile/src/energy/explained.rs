@@ -3,7 +3,7 @@
 //! alone, and each of both with what the fit makes of it. Refuses to estimate: the figures are those of the report.
 
 use super::activity::PhysicalDevice;
-use super::replayed::{Found, Repetition, alone, idle};
+use super::alone::replayed::{Found, Repetition, alone, idle};
 use super::result::Class;
 use super::rows::is_known;
 use crate::interval::Interval;

@@ -3,24 +3,22 @@
 //! anything: the analysis does that.
 
 pub mod activity;
+mod alone;
 pub mod around;
 pub mod attribute;
 pub mod explained;
-pub mod external;
 mod planes;
 pub mod power;
 pub mod readings;
 mod recorded;
-mod replayed;
 pub mod result;
 mod rows;
 mod runs;
-pub mod shapes;
 pub mod standstills;
 mod unrecorded;
-mod workers;
 
-pub use workers::MATTERS;
+pub use alone::workers::MATTERS;
+pub use alone::{external, shapes};
 
 use crate::error::ReadingsError;
 use crate::trace_files::{Directory, TraceFiles};

@@ -54,7 +54,7 @@ impl Sensor {
     }
 
     /// Whether a recording begins behind one time, up to another.
-    pub(super) fn begins_between(&self, from: HostNs, to: HostNs) -> bool {
+    pub fn begins_between(&self, from: HostNs, to: HostNs) -> bool {
         let next = self.starts.partition_point(|start| *start <= from);
         self.starts.get(next).is_some_and(|start| *start <= to)
     }

@@ -77,10 +77,10 @@ pub(super) fn attribute(
 mod tests {
     use super::super::activity::{Class, Kind, PhysicalDevice};
     use super::super::attribute::{Options, measure};
-    use super::super::external::External;
     use super::super::readings::Readings;
     use super::super::result::DeviceEnergy;
     use super::*;
+    use crate::energy::alone::external::External;
     use clscope_analysis::Trace;
     use clscope_analysis::energy::{ClassId, DeviceIndex, ResponseModel, Timing};
     use proptest::prelude::*;

@@ -13,7 +13,8 @@ use clscope_io::shorten;
 use clscope_io::text::{Page, line};
 use clscope_profile::answer::bytes;
 use clscope_profile::answer::data::{
-    Advice, Answer, Cause, EnergyPart, EnergyRow, KernelRow, NONE, Pattern, Run, words_with,
+    Advice, Answer, Cause, EACH_BELOW, EnergyPart, EnergyRow, KernelRow, NONE, Pattern, Run,
+    words_with,
 };
 use clscope_profile::interval::{Interval, Spoken};
 use clscope_profile::report::Report;
@@ -208,7 +209,12 @@ fn figure(of: Option<&Interval>, shown: impl Fn(f64) -> String) -> String {
 
 /// A sum, which is at least that where some of its parts are not known.
 fn sum(text: String, untimed: u64) -> String {
-    if untimed > 0 && text != "-" { format!(">{text}") } else { text }
+    match text.as_str() {
+        // Neither how much at least nor how much at most.
+        of if untimed > 0 && of.starts_with('<') => "-".to_owned(),
+        of if untimed > 0 && of != "-" => format!(">{text}"),
+        _ => text,
+    }
 }
 
 /// Joules, or what they are at most.
@@ -276,7 +282,7 @@ fn why(answer: &Answer, out: &mut Screen) {
         let each =
             others.iter().map(|of| format!("{} {}", of.in_few_words(name), percent(of.share)));
         let room = out.width - head.chars().count();
-        let text = joined(each, room);
+        let text = if others.is_empty() { EACH_BELOW.to_owned() } else { joined(each, room) };
         out.put(&format!("{head}{text}"));
     }
 }
@@ -520,9 +526,12 @@ fn footer(report: &Report, traces: &[String], width: usize) -> Vec<String> {
         }
         None => None,
     };
+    let (kernels, copies) = (&report.answer.kernels, &report.answer.copies);
+    let untimed = kernels.iter().map(|row| row.untimed).chain(copies.iter().map(|row| row.untimed));
     let parts = [
         shows("all tables, notes", "clscope report --all"),
         estimated,
+        untimed.sum::<u64>().gt(&0).then(|| ">: without commands that have no time".to_owned()),
         failed.then(|| shows("what failed", "clscope check")).flatten(),
         unmeasured.then(|| "no energy: clscope doctor".to_owned()),
         shows("timeline", "clscope view"),

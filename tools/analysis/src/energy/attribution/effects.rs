@@ -3,9 +3,9 @@
 
 use super::{Problem, REFERENCE_C, Worker};
 use crate::energy::activity::Activity;
-use crate::energy::design::Columns;
-use crate::energy::mixed::Effect;
-use crate::energy::sensor::Rows;
+use crate::energy::fit::design::Columns;
+use crate::energy::fit::mixed::Effect;
+use crate::energy::readings::sensor::Rows;
 use crate::energy::units::HostNs;
 
 /// Part of a window in which kernels run, from which on it is between launches rather than a rest:

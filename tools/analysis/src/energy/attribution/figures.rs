@@ -6,13 +6,13 @@ use super::{
     own_shares,
 };
 use crate::energy::compare;
-use crate::energy::mixed::Contrast;
+use crate::energy::fit::mixed::Contrast;
+use crate::energy::fit::sums::known_sums;
+use crate::energy::readings::sensor::Rows;
 use crate::energy::report::{
     Absence, Attribution, ClassEnergy, Drift, FloorEnergy, Gaps, GroupEnergy, IterationEnergy,
     Loads, Temperature,
 };
-use crate::energy::sensor::Rows;
-use crate::energy::sums::known_sums;
 use crate::energy::units::{ClassId, HostNs, Seconds, Watts};
 use crate::interval::Interval;
 use crate::quantile::NORMAL_95;

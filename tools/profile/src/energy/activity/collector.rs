@@ -1,7 +1,7 @@
 //! Owns how commands of a trace become spans of classes on devices. Refuses to know joules.
 
-use super::super::shapes::{self, Shape, Tally};
 use super::{By, CAPTURED, Grouping, PhysicalDevice, class_name, devices, sized, stamped_span};
+use crate::energy::alone::shapes::{self, Shape, Tally};
 use clscope_analysis::Trace;
 use clscope_analysis::align::Alignment;
 use clscope_analysis::energy::{ClassId, DeviceIndex, HostNs, Launch, place, turns};

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::energy::activity::{Class, Kind};
-use crate::energy::shapes::{Repeated, Shape, Tally};
+use crate::energy::alone::shapes::{Repeated, Shape, Tally};
 use clscope_analysis::energy::turns::Shared;
 use clscope_analysis::energy::{DeviceIndex, ResponseModel, Span, Timing};
 use proptest::prelude::*;

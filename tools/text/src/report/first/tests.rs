@@ -160,8 +160,8 @@ fn commands_are_whole_and_name_the_traces() {
             let text = render(&report, &traces, width);
             fits(&text, width);
             let joined = text.replace("\\\n     ", "");
-            let told = |line: &&str| line.contains("clscope ");
-            for part in joined.lines().filter(told).flat_map(|line| line.split("    ")) {
+            let is_command = |line: &&str| line.contains("clscope ");
+            for part in joined.lines().filter(is_command).flat_map(|line| line.split("    ")) {
                 let Some(at) = part.find("clscope ") else { continue };
                 assert!(
                     all.iter().any(|of| part[at..] == **of),

@@ -2,12 +2,12 @@
 //! (`clscope replay`), and of other runs (`report --with`). Refuses those of another device, and
 //! their idle power: of a launch only its energy above idle is used.
 
-use super::activity::PhysicalDevice;
-use super::attribute::Options;
-use super::replayed::{self, Found, Repetition, Restoring};
-use super::result::DeviceEnergy;
-use super::shapes::Shape;
 use super::{power, recorded_formula};
+use crate::energy::activity::PhysicalDevice;
+use crate::energy::alone::replayed::{self, Found, Repetition, Restoring};
+use crate::energy::alone::shapes::Shape;
+use crate::energy::attribute::Options;
+use crate::energy::result::DeviceEnergy;
 use crate::error::ReadingsError;
 use crate::interval::Interval;
 use crate::measured::{self, Which};
@@ -290,7 +290,7 @@ pub fn unused(device: &PhysicalDevice, sources: &[Source], used: &[&Path]) -> Ve
 mod tests {
     use super::*;
     use crate::energy::activity::Kind;
-    use crate::energy::shapes::{Shape, Tally};
+    use crate::energy::alone::shapes::{Shape, Tally};
     use clscope_analysis::energy::ClassId;
 
     fn shape(name: &str) -> Shape {

@@ -2,10 +2,10 @@
 //! mean power of each batch once the sensor has settled, with what restoring buffers took beside
 //! it. Refuses batches that the sensor did not follow.
 
-use super::activity::PhysicalDevice;
-use super::power::Power;
-use super::result::Replayed;
-use super::shapes::{Repeated, Shape};
+use crate::energy::activity::PhysicalDevice;
+use crate::energy::alone::shapes::{Repeated, Shape};
+use crate::energy::power::Power;
+use crate::energy::result::Replayed;
 use crate::interval::Interval;
 use clscope_analysis::energy::{Attribution, HostNs, Series};
 use clscope_analysis::quantile::{NORMAL_95, student};
@@ -52,7 +52,7 @@ pub struct Restoring {
 
 impl Repetition {
     /// Joules and seconds of its launches, restoring taken off.
-    pub(super) fn of_launches(&self) -> (f64, f64) {
+    pub(in crate::energy) fn of_launches(&self) -> (f64, f64) {
         let restored = self.restoring.map_or((0.0, 0.0), |r| {
             let seconds = r.seconds * self.launches;
             (r.watts * seconds, seconds)
@@ -67,13 +67,13 @@ impl Repetition {
 
     /// Seconds of a launch in a row, at least, and by itself, where it was stamped: there its start is
     /// in it.
-    pub(super) fn length(&self) -> Option<(f64, f64)> {
+    pub(in crate::energy) fn length(&self) -> Option<(f64, f64)> {
         self.stamped.map(|alone| (self.period().clamp(0.0, alone), alone))
     }
 
     /// Joules by which its launches may be off, one standard deviation, because restoring changes what
     /// caches hold for them; none where the rest beside it is not known.
-    pub(super) fn unsure(&self) -> f64 {
+    pub(in crate::energy) fn unsure(&self) -> f64 {
         let drawn = |(r, idle): (Restoring, f64)| (r.watts - idle).max(0.0) * r.seconds;
         RESTORED * self.launches * self.restoring.zip(self.idle).map_or(0.0, drawn)
     }
@@ -104,7 +104,7 @@ pub struct Found {
 
 impl Found {
     /// Of a shape of which nothing is known yet.
-    pub(super) fn of_shape(shape: Shape) -> Self {
+    pub(in crate::energy) fn of_shape(shape: Shape) -> Self {
         let name = shape.name.clone();
         Self { shape, name, ..Self::default() }
     }
@@ -199,14 +199,17 @@ pub fn rows(found: &[Found], floor: (f64, f64)) -> Vec<Replayed> {
 }
 
 /// Idle power between launches with its standard error; 0 where it is not known.
-pub(super) fn idle(result: &Attribution) -> (f64, f64) {
+pub(in crate::energy) fn idle(result: &Attribution) -> (f64, f64) {
     let watts = result.floors.first().and_then(|f| f.watts);
     watts.map_or((0.0, 0.0), |watts| (watts.value, watts.half() / NORMAL_95))
 }
 
 /// Joules above idle of a launch by these windows alone, and its length in them: means over
 /// captures, of which Student's t bounds the interval.
-pub(super) fn alone(repetitions: &[Repetition], floor: (f64, f64)) -> Option<(Interval, f64)> {
+pub(in crate::energy) fn alone(
+    repetitions: &[Repetition],
+    floor: (f64, f64),
+) -> Option<(Interval, f64)> {
     let mut captures: BTreeMap<usize, Vec<&Repetition>> = BTreeMap::new();
     for of in repetitions.iter().filter(|of| of.launches >= 1.0 && of.period() > 0.0) {
         captures.entry(of.capture).or_default().push(of);
@@ -328,7 +331,7 @@ mod tests {
                 )
             }));
         }
-        let mut device = PhysicalDevice::named("gpu", "", super::super::activity::Kind::Gpu);
+        let mut device = PhysicalDevice::named("gpu", "", crate::energy::activity::Kind::Gpu);
         device.replays.push(Repeated {
             name: "k".into(),
             shape: Shape { name: "k".into(), sizes: vec![64] },

@@ -34,7 +34,7 @@ pub struct Tally {
 
 impl Tally {
     /// Adds another.
-    pub(super) fn add(&mut self, other: &Self) {
+    pub(in crate::energy) fn add(&mut self, other: &Self) {
         self.launches += other.launches;
         self.timed += other.timed;
         self.seconds += other.seconds;

@@ -2,20 +2,20 @@
 //! of the run that they stand for, and the recorder's own repetitions as a row of its own. Refuses to
 //! fit: the analysis does.
 
-use super::activity::PhysicalDevice;
-use super::external::External;
-use super::power;
-use super::readings::{Readings, Sensor};
-use super::replayed::Found;
-use super::result::{Class, DeviceEnergy, Repetitions, Replayed};
-use super::shapes::Shape;
+use crate::energy::activity::PhysicalDevice;
+use crate::energy::alone::external::External;
+use crate::energy::alone::replayed::Found;
+use crate::energy::alone::shapes::Shape;
+use crate::energy::power;
+use crate::energy::readings::{Readings, Sensor};
+use crate::energy::result::{Class, DeviceEnergy, Repetitions, Replayed};
 use crate::interval::Interval;
 use clscope_analysis::energy::{Attribution, ClassId, HostNs, Worker};
 use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Degrees of a device over time; empty where they were not read.
-pub(super) fn temperature<'r>(
+pub(in crate::energy) fn temperature<'r>(
     device: &PhysicalDevice,
     readings: &'r Readings,
 ) -> &'r [(HostNs, f64)] {
@@ -71,7 +71,7 @@ const OVERLAPPED: f64 = 0.02;
 
 /// Windows of workers, and classes of which windows were left out because their launches were others.
 /// `lengths`: mean seconds of a launch in the run, by class.
-pub(super) fn workers(
+pub(in crate::energy) fn workers(
     device: &PhysicalDevice,
     found: &[Found],
     lengths: &[f64],
@@ -123,7 +123,7 @@ pub(super) fn workers(
 }
 
 /// A note on a class of which windows were left out.
-pub(super) fn told_unlike(device: &PhysicalDevice, class: ClassId) -> String {
+pub(in crate::energy) fn told_unlike(device: &PhysicalDevice, class: ClassId) -> String {
     let name = device.classes.get(class.0 as usize).map_or("", |c| c.name.as_str());
     format!(
         "{name}: launches measured alone are not used, because they are much shorter or longer than the run's mean"
@@ -132,7 +132,7 @@ pub(super) fn told_unlike(device: &PhysicalDevice, class: ClassId) -> String {
 
 /// Takes what the recorder itself repeated out of the application's rows. `from`: the other traces
 /// that windows of workers were taken from.
-pub(super) fn apart(
+pub(in crate::energy) fn apart(
     out: &mut DeviceEnergy,
     device: &PhysicalDevice,
     result: &Attribution,
@@ -176,15 +176,16 @@ fn batches_in(device: &PhysicalDevice, (from, to): (HostNs, HostNs)) -> usize {
 pub const MATTERS: f64 = 0.02;
 
 /// Why a class was not repeated: here, and in traces of `--with`.
-pub(super) const NO_TURN: &str = "the time for repetitions ran out before it";
-pub(super) const ONCE: &str = "launched once, and only what is launched again is repeated";
-pub(super) const NOT_IN_WITH: &str = "no trace of --with has it";
-pub(super) const NOT_MEASURED: &str =
+pub(in crate::energy) const NO_TURN: &str = "the time for repetitions ran out before it";
+pub(in crate::energy) const ONCE: &str =
+    "launched once, and only what is launched again is repeated";
+pub(in crate::energy) const NOT_IN_WITH: &str = "no trace of --with has it";
+pub(in crate::energy) const NOT_MEASURED: &str =
     "`clscope replay` measures kernels, and reads and writes of buffers";
 
 /// Whether a class is a part of the device's work worth a figure: by its time, or by what running
 /// it added, as far as that is known.
-pub(super) fn matters(class: &Class, all: &[Class]) -> bool {
+pub(in crate::energy) fn matters(class: &Class, all: &[Class]) -> bool {
     let busy: f64 = all.iter().map(|c| c.busy_seconds).sum();
     let dynamic = |c: &Class| c.dynamic_joules.map(|joules| joules.value);
     let added: f64 = all.iter().filter_map(dynamic).sum();
@@ -226,10 +227,10 @@ pub fn not_repeated(
 
 #[cfg(test)]
 mod tests {
-    use super::super::replayed::{Repetition, Restoring};
-    use super::super::shapes::Tally;
     use super::*;
     use crate::energy::activity::Kind;
+    use crate::energy::alone::replayed::{Repetition, Restoring};
+    use crate::energy::alone::shapes::Tally;
     use proptest::prelude::*;
 
     /// The window of a launch of so many seconds in the run, as the model gets it.

@@ -1,8 +1,8 @@
 //! Owns which readings decide about a class: what the sensor read beside what the fit makes of what
 //! ran, and how far each reading pulls the class's power. Refuses to fit anything anew.
 
-use super::attribution::{AttributionError, Problem, fit, report};
-use super::units::{ClassId, HostNs};
+use crate::energy::attribution::{AttributionError, Problem, fit, report};
+use crate::energy::units::{ClassId, HostNs};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -37,7 +37,7 @@ pub struct AloneWindow {
     pub worker: usize,
     /// What the fit makes of it, in the worker's joules: of launches like all of the run's.
     pub predicted: f64,
-    /// By how much it moves the class's power above idle, watts. See [`Fit::pull`](super::mixed::Fit::pull).
+    /// By how much it moves the class's power above idle, watts. See [`Fit::pull`](crate::energy::fit::mixed::Fit::pull).
     pub pull: f64,
 }
 
@@ -56,7 +56,7 @@ pub struct Decision {
 /// `begun`: when the recording began.
 ///
 /// # Errors
-/// As [`attribute`](super::attribute).
+/// As [`attribute`](crate::energy::attribute).
 pub fn readings_of(
     problem: &Problem<'_>,
     class: ClassId,
@@ -71,7 +71,7 @@ pub fn readings_of(
     let classes = group.map_or_else(Vec::new, |group| group.classes);
     let origin = problem.activity.origin.0;
     let at = |seconds: f64| HostNs(origin.saturating_add((seconds * 1e9) as i64));
-    let reading = |(i, row): (usize, &super::sensor::Row)| Reading {
+    let reading = |(i, row): (usize, &crate::energy::readings::sensor::Row)| Reading {
         at_ns: at(row.to).0.saturating_sub(begun.0),
         length_ns: at(row.to).0.saturating_sub(at(row.from).0),
         measured_watts: row.mean,

@@ -4,10 +4,10 @@
 
 use nalgebra::{DMatrix, DVector};
 
-use super::activity::{Activity, Segment};
-use super::response::{Binned, Response, exact};
-use super::sensor::Rows;
-use super::solve::nonnegative;
+use crate::energy::activity::{Activity, Segment};
+use crate::energy::fit::solve::nonnegative;
+use crate::energy::readings::response::{Binned, Response, exact};
+use crate::energy::readings::sensor::Rows;
 
 /// One parameter of a response, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -136,7 +136,7 @@ impl ResponseModel {
         [self.window, self.lag, self.delay]
     }
 
-    pub(super) fn typical(&self) -> Response {
+    pub(in crate::energy) fn typical(&self) -> Response {
         Response {
             window: self.window.typical(),
             lag: self.lag.typical(),
@@ -271,7 +271,7 @@ const UNCERTAIN_ROWS: usize = 2000;
 
 /// Everything a trial of one response needs.
 struct Trial<'a> {
-    rows: &'a [super::sensor::Row],
+    rows: &'a [crate::energy::readings::sensor::Row],
     binned: Binned,
     /// Segments, where their busy time is uncertain: left as it is, that error would be explained
     /// best by a response slow enough to average it away.

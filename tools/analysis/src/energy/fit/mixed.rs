@@ -16,8 +16,8 @@
 //! What is not known of sigma, tau and c is integrated out: an interval is one of a mixture of
 //! normal distributions.
 
-use super::solve::nonnegative;
-use super::variance::{cosines, long_run};
+use crate::energy::fit::solve::nonnegative;
+use crate::energy::fit::variance::{cosines, long_run};
 use crate::interval::Interval;
 use crate::quantile::{below, student};
 use equations::{Equations, Prior, Reduced, scaled};

@@ -1,11 +1,11 @@
 //! Owns the columns of the fit before anything is fitted: every class's and power state's share of
 //! every row, and how the rows change with the response. Refuses to look at what the sensor read.
 
-use super::activity::{Activity, Segment};
-use super::response::{Design, Response, exact};
-use super::search::ResponseModel;
-use super::sensor::Rows;
-use super::units::HostNs;
+use crate::energy::activity::{Activity, Segment};
+use crate::energy::readings::response::{Design, Response, exact};
+use crate::energy::readings::search::ResponseModel;
+use crate::energy::readings::sensor::Rows;
+use crate::energy::units::HostNs;
 
 /// A stretch in which the device was in a power state other than state 0 (say deep idle, or a low
 /// clock).
@@ -28,7 +28,7 @@ const SHAPES: [(f64, f64); 5] = [(0.5, 0.0), (0.5, 0.5), (0.5, 1.0), (1.0, 0.5),
 /// Weight of each in the mixture: its standard deviation before the data are seen.
 const SHAPE_BELIEF: f64 = 0.3;
 /// Fewest rows from which a shape can be found.
-pub(super) const ROWS_FOR_SHAPE: usize = 100;
+pub(in crate::energy) const ROWS_FOR_SHAPE: usize = 100;
 
 /// Shares of classes and states in every row under one response.
 #[derive(Clone)]
@@ -116,7 +116,7 @@ pub(crate) fn bent(
 const BEFORE: f64 = 1e3;
 
 /// Share of each row in each state, behind the response.
-pub(super) fn state_shares(
+pub(in crate::energy) fn state_shares(
     activity: &Activity,
     rows: &Rows,
     spans: &[StateSpan],

@@ -4,7 +4,7 @@
 //! instead of 20, and they fit what ran before their stamps: with this the residual shrinks by 4
 //! %.) Refuses to touch values.
 
-use super::units::HostNs;
+use crate::energy::units::HostNs;
 use crate::quantile::median;
 
 /// A repeated value closer than this part of the period is the same sample.

@@ -3,7 +3,7 @@
 //! counted; nothing is filled in. Refuses to undo wrap-around or units: the sampler did that. The
 //! same rows serve power and GPU counters.
 
-use super::units::HostNs;
+use crate::energy::units::HostNs;
 use crate::quantile::median;
 
 /// A series of readings of one quantity. For energy the quantity is joules (its mean rate watts);

@@ -1,7 +1,7 @@
 //! Owns which sums of classes are known where the classes themselves are not. Refuses to look at
 //! readings: it takes estimates and their covariance.
 
-use super::attribution::PRECISE;
+use crate::energy::attribution::PRECISE;
 use crate::quantile::student;
 use nalgebra::DMatrix;
 
@@ -59,7 +59,7 @@ impl Sum {
 /// is known; what is left joins the sum that it narrows, and the others are one sum more, if that is
 /// known to `widest`. Classes that are not `open` have figures of their own, and are taken in only
 /// where errors cancel: the sum's is below half of theirs. `values` and `covariance`: of all classes.
-pub(super) fn known_sums(
+pub(in crate::energy) fn known_sums(
     values: &[f64],
     covariance: &DMatrix<f64>,
     open: &[usize],

@@ -3,8 +3,8 @@
 //! constant activity, in time linear in segments plus rows times classes. Refuses to choose the
 //! parameters; that is `search`.
 
-use super::activity::Segment;
-use super::sensor::Row;
+use crate::energy::activity::Segment;
+use crate::energy::readings::sensor::Row;
 
 /// A sensor's response, in seconds. All zero is an ideal sensor.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

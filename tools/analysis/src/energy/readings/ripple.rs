@@ -2,12 +2,12 @@
 //! the same: a cycle beats with the sensor's period, and spans are off. That says more of the
 //! response than of the classes: columns take it up. Refuses to move time from one class to another.
 
-use super::activity::Activity;
-use super::design::Columns;
-use super::mixed::Reading;
-use super::response::{Response, exact};
-use super::sensor::Rows;
-use super::solve::guarded_inverse;
+use crate::energy::activity::Activity;
+use crate::energy::fit::design::Columns;
+use crate::energy::fit::mixed::Reading;
+use crate::energy::fit::solve::guarded_inverse;
+use crate::energy::readings::response::{Response, exact};
+use crate::energy::readings::sensor::Rows;
 use nalgebra::DMatrix;
 
 /// Variation of classes against each other, as a share of all time, of which half is taken for ripple.
@@ -154,10 +154,10 @@ fn inverse(mean: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::activity::{Span, Timing};
-    use super::super::sensor::Series;
-    use super::super::units::{ClassId, DeviceIndex, HostNs};
     use super::*;
+    use crate::energy::activity::{Span, Timing};
+    use crate::energy::readings::sensor::Series;
+    use crate::energy::units::{ClassId, DeviceIndex, HostNs};
     use proptest::prelude::*;
 
     const LENGTH: f64 = 0.02;
