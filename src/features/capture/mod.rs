@@ -383,7 +383,7 @@ static WAS_CRAMPED: Local<bool> = Local::new();
 
 /// Why captures could not ask something of the system when this thread was last told.
 fn why_not_now() -> &'static str {
-    if WAS_CRAMPED.with(|was| *was) { CRAMPED } else { UNANSWERED }
+    if WAS_CRAMPED.with(|was| *was) == Some(true) { CRAMPED } else { UNANSWERED }
 }
 
 /// Whether captures may ask something of the system; `None` where that is not known in time, or this

@@ -4,7 +4,7 @@
 
 use crate::counters::result::Counters;
 use crate::energy::activity::{By, Collector, Grouping, PhysicalDevice};
-use crate::energy::alone::external::External;
+use crate::energy::external::External;
 use crate::energy::readings::Readings;
 use crate::energy::result::{DeviceEnergy, Energy};
 use crate::energy::{self, attribute};

@@ -286,7 +286,7 @@ fn value(
 mod tests {
     use super::*;
     use crate::energy::activity::Kind;
-    use crate::energy::alone::shapes::{Repeated, Shape};
+    use crate::energy::shapes::{Repeated, Shape};
 
     /// Windows of 100 ms of a counter that reads `of` while the kernel is repeated, from 1 s to 1.5
     /// s, and 5 else; each is told of 70 ms late.

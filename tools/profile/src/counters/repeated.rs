@@ -143,7 +143,7 @@ mod tests {
     use super::*;
     use crate::counters::result::{Column, Together};
     use crate::energy::activity::{self, Kind};
-    use crate::energy::alone::shapes::{Repeated, Shape};
+    use crate::energy::shapes::{Repeated, Shape};
     use clscope_analysis::energy::HostNs;
 
     fn row(name: &str, value: Value) -> Class {

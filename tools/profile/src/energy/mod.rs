@@ -22,6 +22,7 @@ pub use alone::{external, shapes};
 
 use crate::error::ReadingsError;
 use crate::trace_files::{Directory, TraceFiles};
+use alone::workers;
 use clscope_analysis::Trace;
 use clscope_io::text::{count, shell_word};
 use clscope_sensors::gpu_power::Choice;

@@ -2,12 +2,12 @@
 //! (`clscope replay`), and of other runs (`report --with`). Refuses those of another device, and
 //! their idle power: of a launch only its energy above idle is used.
 
-use super::{power, recorded_formula};
 use crate::energy::activity::PhysicalDevice;
 use crate::energy::alone::replayed::{self, Found, Repetition, Restoring};
 use crate::energy::alone::shapes::Shape;
 use crate::energy::attribute::Options;
 use crate::energy::result::DeviceEnergy;
+use crate::energy::{power, recorded_formula};
 use crate::error::ReadingsError;
 use crate::interval::Interval;
 use crate::measured::{self, Which};
