@@ -19,7 +19,7 @@ pub(super) struct Facts<'a> {
 }
 
 /// Storage classes of pointers.
-mod storage {
+pub(super) mod storage {
     pub const UNIFORM_CONSTANT: u32 = 0;
     pub const INPUT: u32 = 1;
     pub const WORKGROUP: u32 = 4;

@@ -2,34 +2,31 @@
 //! in each run: on values that are loaded, and on what is computed of them, through calls, too. Errs
 //! to the side of what does. Source: SPIR-V specification, sections 3.7 (storage classes) and 3.49.
 
+use super::classify::storage;
 use super::{Type, Word, op};
 use crate::program::Data;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
-
-/// Storage classes: what the module itself holds as constants, what the environment sets, what a group
-/// shares, what a device shares, and what an item has by itself.
-const CONSTANT: u32 = 0;
-const INPUT: u32 = 1;
-const LOCAL: u32 = 4;
-const GLOBAL: u32 = 5;
-const PRIVATE: u32 = 7;
 
 /// The instructions of a module.
 pub(super) struct Code<'m> {
     /// Those that functions are made of, by the function.
     functions: BTreeMap<u32, Vec<Word<'m>>>,
     /// By the value that they give.
-    made: BTreeMap<u32, Word<'m>>,
+    made: &'m BTreeMap<u32, Word<'m>>,
     types: &'m BTreeMap<u32, Type>,
     /// Parameters by the function.
     parameters: BTreeMap<u32, Vec<u32>>,
 }
 
 impl<'m> Code<'m> {
-    /// Of a module's instructions in order.
-    pub fn new(words: impl Iterator<Item = Word<'m>>, types: &'m BTreeMap<u32, Type>) -> Self {
-        let (functions, made, parameters) = Default::default();
+    /// Of a module's instructions in order, and by the value that they give.
+    pub fn new(
+        words: impl Iterator<Item = Word<'m>>,
+        made: &'m BTreeMap<u32, Word<'m>>,
+        types: &'m BTreeMap<u32, Type>,
+    ) -> Self {
+        let (functions, parameters) = Default::default();
         let mut out = Self { functions, made, types, parameters };
         let mut function = None;
         for word in words {
@@ -43,9 +40,6 @@ impl<'m> Code<'m> {
                 (op::LABEL, Some(of)) => out.functions.entry(of).or_default().push(word),
                 (_, Some(of)) => out.functions.get_mut(&of).into_iter().for_each(|w| w.push(word)),
                 _ => {}
-            }
-            if op::has_result(word.opcode) {
-                out.made.insert(word.operand(1), word);
             }
         }
         out
@@ -138,7 +132,7 @@ impl<'m> Flow<'_, 'm> {
             }
             let word = self.code.made.get(&first).filter(|_| steps.len() <= self.code.made.len());
             steps.push(first);
-            match word.filter(|word| is_step(word.opcode)) {
+            match word.filter(|word| op::is_step(word.opcode)) {
                 Some(word) => first = word.operand(2),
                 None => break self.find_roots(first).map(Rc::new),
             }
@@ -159,7 +153,7 @@ impl<'m> Flow<'_, 'm> {
                 (op::VARIABLE | op::FUNCTION_PARAMETER, _) => _ = out.insert(id),
                 (op::PHI, _) => left.extend(word.operands.iter().skip(2).step_by(2)),
                 (op::SELECT, _) => left.extend([word.operand(3), word.operand(4)]),
-                (opcode, _) if is_step(opcode) => left.push(word.operand(2)),
+                (opcode, _) if op::is_step(opcode) => left.push(word.operand(2)),
                 // Null leads nowhere.
                 (46, _) => {}
                 _ => return None,
@@ -172,13 +166,16 @@ impl<'m> Flow<'_, 'm> {
     fn holds(&mut self, pointer: u32) -> bool {
         let Some(roots) = self.roots(pointer) else {
             // It may lead to any of these.
-            let is_own = matches!(self.storage(pointer), Some(LOCAL | PRIVATE));
+            let is_own =
+                matches!(self.storage(pointer), Some(storage::WORKGROUP | storage::FUNCTION));
             return !is_own || self.everywhere || !self.holders.is_empty();
         };
         roots.iter().any(|root| match self.storage(*root) {
-            Some(LOCAL | PRIVATE) => self.everywhere || self.holders.contains(root),
+            Some(storage::WORKGROUP | storage::FUNCTION) => {
+                self.everywhere || self.holders.contains(root)
+            }
             // Those that are passed to kernels are memory.
-            Some(CONSTANT | INPUT) => {
+            Some(storage::UNIFORM_CONSTANT | storage::INPUT) => {
                 self.code.made.get(root).is_none_or(|word| word.opcode != op::VARIABLE)
             }
             _ => true,
@@ -190,7 +187,7 @@ impl<'m> Flow<'_, 'm> {
         match self.roots(pointer) {
             Some(roots) => roots.iter().fold(false, |news, of| news | self.holders.insert(*of)),
             // All that lies there is taken to come from memory anyway.
-            None if self.storage(pointer) == Some(GLOBAL) => false,
+            None if self.storage(pointer) == Some(storage::CROSS_WORKGROUP) => false,
             None => !std::mem::replace(&mut self.everywhere, true),
         }
     }
@@ -253,11 +250,6 @@ impl<'m> Flow<'_, 'm> {
             }
         }
     }
-}
-
-/// Whether a pointer leads where another one does: a part of it, a copy, a cast.
-fn is_step(opcode: u16) -> bool {
-    matches!(opcode, 65..=67 | op::IN_BOUNDS_PTR_ACCESS_CHAIN | 83 | 121..=124)
 }
 
 /// Functions of the OpenCL extended instruction set that load vectors, and halves (its section 2.7).

@@ -452,7 +452,8 @@ impl Module {
             return Err(broken(self.words.len(), "a function has no end"));
         }
         out.program.unknown = unknown.into_iter().collect();
-        let code = data::Code::new(self.instructions().filter_map(Result::ok), &out.types);
+        let words = self.instructions().filter_map(Result::ok);
+        let code = data::Code::new(words, &reaches.made, &out.types);
         for (function, places) in out.program.functions.iter_mut().zip(&out.functions) {
             // Others are part of what kernels call.
             if function.kernel {

@@ -75,6 +75,11 @@ pub fn has_result(opcode: u16) -> bool {
     )
 }
 
+/// Whether a pointer leads where its first operand does: a part of it, a copy, a cast.
+pub fn is_step(opcode: u16) -> bool {
+    matches!(opcode, 65..=67 | IN_BOUNDS_PTR_ACCESS_CHAIN | 83 | 121..=124)
+}
+
 /// Which operand is the pointer of a load, a store or an atomic.
 pub fn pointer(opcode: u16) -> Option<usize> {
     match opcode {

@@ -98,7 +98,8 @@ impl<'m> Reaches<'m> {
             match word.opcode {
                 op::PHI => left.extend(word.operands.iter().skip(2).step_by(2)),
                 op::SELECT => left.extend([word.operand(3), word.operand(4)]),
-                65..=67 | op::IN_BOUNDS_PTR_ACCESS_CHAIN | 83 | 117 | 120..=124 => {
+                // Numbers of addresses, too.
+                opcode if op::is_step(opcode) || matches!(opcode, 117 | 120) => {
                     left.push(word.operand(2));
                 }
                 _ => {}

@@ -78,6 +78,49 @@ fn what_depends_on_memory_is_known() {
     }
 }
 
+/// A kernel that branches on local memory, which one instruction has stored to: constants, through a
+/// pointer into it. Without that instruction nothing depends on memory.
+#[test]
+fn instructions_that_are_not_known_may_write_memory() {
+    let depends = |stores: Option<u16>| {
+        let mut words = vec![0x0723_0203, 0x0001_0000, 0, 20, 0];
+        let mut put = |opcode: u16, operands: &[u32]| {
+            words.push((operands.len() as u32 + 1) << 16 | u32::from(opcode));
+            words.extend(operands);
+        };
+        put(op::ENTRY_POINT, &[6, 8, u32::from(b'k')]);
+        put(op::TYPE_FIRST, &[1]);
+        put(op::TYPE_INT, &[2, 32, 0]);
+        put(20, &[3]);
+        put(op::TYPE_POINTER, &[4, classify::storage::WORKGROUP, 2]);
+        put(op::TYPE_FUNCTION, &[5, 1]);
+        put(op::CONSTANT, &[2, 6, 0]);
+        put(op::CONSTANT, &[2, 15, 1]);
+        put(op::VARIABLE, &[4, 7, classify::storage::WORKGROUP]);
+        put(op::FUNCTION, &[1, 8, 0, 5]);
+        put(op::LABEL, &[9]);
+        put(op::IN_BOUNDS_PTR_ACCESS_CHAIN, &[4, 14, 7, 6]);
+        if let Some(opcode) = stores {
+            put(opcode, &[14, 6]);
+        }
+        put(op::LOAD, &[2, 10, 7]);
+        put(176, &[3, 11, 15, 10]);
+        put(op::BRANCH_CONDITIONAL, &[11, 12, 13]);
+        for label in [12, 13] {
+            put(op::LABEL, &[label]);
+            put(op::RETURN, &[]);
+        }
+        put(op::FUNCTION_END, &[]);
+        let module: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        read(&module).unwrap().data("k").blocks
+    };
+    // OpSubgroupBlockWriteINTEL, and one of no extension.
+    assert_eq!(
+        [None, Some(op::STORE), Some(5576), Some(9999)].map(depends),
+        [false, false, true, true]
+    );
+}
+
 /// Of `copies.cl`, whose comments say what an item moves: what is copied as a whole and what comes
 /// as a second result counts as loaded and stored, and what is not known of an instruction is said.
 #[test]
