@@ -238,8 +238,7 @@ pub unsafe fn begun(
 /// # Safety
 /// The application launches the kernel, so that what its arguments name is live.
 pub unsafe fn describe(of: &Coming<'_>, number: u64, draw: &Draw, why: &str) -> Option<String> {
-    let is_unknown = state(|s| s.samples.as_ref().map(|all| all.is_unknown(draw))).flatten();
-    is_unknown.filter(|is_unknown| *is_unknown)?;
+    super::look::is_unknown(draw).then_some(())?;
     // SAFETY: the caller's promise.
     let gathered = unsafe { Gathered::new(of) }.ok()?;
     let bytes = gathered.program.bytes();

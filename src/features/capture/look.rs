@@ -239,11 +239,16 @@ fn captured(flight: &mut Flight, whole: &Whole) {
     recording::define(&flight.def.clone().into());
 }
 
+/// Whether nothing is known of launches like one that was drawn.
+pub fn is_unknown(draw: &Draw) -> bool {
+    let is_unknown = |s: &mut State| s.samples.as_ref().is_some_and(|all| all.is_unknown(draw));
+    state(is_unknown).unwrap_or(false)
+}
+
 /// What is left of a launch that was drawn and is not captured: what is known of it without what its
 /// memory held, where its class has nothing yet. The name of its folder.
 pub fn describe(draw: &Draw, files: Description, of: Launched<'_>, why: &str) -> Option<String> {
-    let is_wanted = |s: &mut State| Some(s.samples.as_ref()?.is_unknown(draw));
-    state(is_wanted).flatten().filter(|wanted| *wanted)?;
+    is_unknown(draw).then_some(())?;
     let whole = files.alone(of, why).ok()?;
     state(|s| {
         s.bytes = s.bytes.saturating_add(whole.bytes);
