@@ -144,6 +144,8 @@ fn counter(sensor: &Sensor) -> Option<Counter> {
         format!(" {}", series.plane)
     };
     let at = |t: &clscope_analysis::energy::HostNs| HostNs(t.0);
+    // From there on nothing is known.
+    let end_behind = |last: HostNs| (HostNs(last.0.saturating_add(1)), f64::NAN);
     let of = |name: String, unit: &'static str, points| Counter {
         name,
         unit: unit.into(),
@@ -159,7 +161,7 @@ fn counter(sensor: &Sensor) -> Option<Counter> {
         let mut last: Option<(clscope_analysis::energy::HostNs, f64)> = None;
         for window in &sensor.windows {
             if let Some((end, mean)) = last.filter(|of| sensor.begins_between(of.0, window.begin)) {
-                points.extend([(at(&end), mean), (HostNs(end.0.saturating_add(1)), f64::NAN)]);
+                points.extend([(at(&end), mean), end_behind(at(&end))]);
             }
             points.push((at(&window.begin), window.mean));
             last = Some((window.end, window.mean));
@@ -178,7 +180,7 @@ fn counter(sensor: &Sensor) -> Option<Counter> {
     let mut points: Vec<(HostNs, f64)> = Vec::new();
     for part in sensor.parts() {
         // What was measured before ends there.
-        let end = points.last().map(|last| (HostNs(last.0.0.saturating_add(1)), f64::NAN));
+        let end = points.last().map(|last| end_behind(last.0));
         points.extend(end);
         match series.quantity {
             Quantity::Energy => watts(part, &mut points),
@@ -450,6 +452,7 @@ impl Power {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clscope_profile::energy::readings::Window;
     use clscope_trace::sensors::Series;
 
     #[test]
@@ -486,6 +489,20 @@ mod tests {
         let mut still = sensor.clone();
         still.points.iter_mut().for_each(|point| point.1 = 5.0);
         assert!(counter(&still).is_none());
+        // One that rose for less than can be told has no track.
+        let short = Sensor { points: vec![(ns(0), 1.0), (ns(1_000_000), 1.02)], ..sensor.clone() };
+        assert!(counter(&short).is_none());
+        // Means over windows of two recordings: that of the first one ends with it.
+        let window =
+            |begin: i64, mean| Window { begin: ns(begin), end: ns(begin + 10), within_ns: 0, mean };
+        let windows = vec![window(0, 5.0), window(10, 6.0), window(1_000, 7.0)];
+        let of_windows = Sensor { windows, starts: vec![ns(1_000)], ..sensor.clone() };
+        let points = counter(&of_windows).unwrap().points;
+        let known: Vec<(i64, f64)> =
+            points.iter().filter(|p| p.1.is_finite()).map(|p| (p.0.0, p.1)).collect();
+        assert_eq!(known, [(0, 5.0), (10, 6.0), (20, 6.0), (1_000, 7.0), (1_010, 7.0)]);
+        let ends: Vec<i64> = points.iter().filter(|p| !p.1.is_finite()).map(|p| p.0.0).collect();
+        assert_eq!(ends, [21]);
         // Where it begins anew, for ten seconds nobody knows of: at each place, with as much counted.
         for place in [40, 50, 60] {
             let mut sensor = sensor.clone();
