@@ -70,6 +70,18 @@ fn the_floor_is_what_most_work_is_followed_by() {
     assert!(!idle.only_before(&activity));
 }
 
+/// Ten spans of 0.1 s, 0.4 s apart.
+fn bursts() -> Vec<Span> {
+    let burst = |i: i64| Span {
+        class: ClassId(0),
+        device: DeviceIndex(0),
+        start: HostNs(i * 400_000_000 + 200_000_000),
+        end: HostNs(i * 400_000_000 + 300_000_000),
+        timing: Timing::Timed,
+    };
+    (0..10).map(burst).collect()
+}
+
 /// A device that always draws 40 W, by a counter that is read at random: all that idle time and
 /// work show is 40 W.
 #[test]
@@ -79,15 +91,7 @@ fn uneven_readings_of_a_constant_power_are_that_power() {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (seed >> 33) as i64
     };
-    let spans: Vec<Span> = (0..10)
-        .map(|i| Span {
-            class: ClassId(0),
-            device: DeviceIndex(0),
-            start: HostNs(i * 400_000_000 + 200_000_000),
-            end: HostNs(i * 400_000_000 + 300_000_000),
-            timing: Timing::Timed,
-        })
-        .collect();
+    let spans = bursts();
     // Counts every millisecond; the reader sees that late by up to 0.9 ms, and at times by 20.
     let mut at = 0;
     let points = std::iter::from_fn(|| {
@@ -107,15 +111,7 @@ fn uneven_readings_of_a_constant_power_are_that_power() {
 /// Of a difference of two counters of which one catches up late: no idle power is below nothing.
 #[test]
 fn less_than_nothing_is_no_power() {
-    let spans: Vec<Span> = (0..10)
-        .map(|i| Span {
-            class: ClassId(0),
-            device: DeviceIndex(0),
-            start: HostNs(i * 400_000_000 + 200_000_000),
-            end: HostNs(i * 400_000_000 + 300_000_000),
-            timing: Timing::Timed,
-        })
-        .collect();
+    let spans = bursts();
     let activity = Activity::new(&spans, 1);
     let ms = |n: i64| HostNs(n * 1_000_000);
     for late in [1, 40] {

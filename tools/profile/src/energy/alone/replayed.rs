@@ -135,7 +135,7 @@ pub fn repetitions_on(device: &PhysicalDevice, power: &Power) -> Vec<Found> {
             continue;
         }
         capture += 1;
-        found.repetitions.extend(one(repeated, power, capture));
+        found.repetitions.extend(followed(repeated, power, capture));
         if found.repetitions.is_empty() {
             found.failed = Some(too_slow(power));
         }
@@ -148,7 +148,7 @@ pub fn repetitions_on(device: &PhysicalDevice, power: &Power) -> Vec<Found> {
 }
 
 /// Batches of one repetition that the sensor followed.
-fn one(repeated: &Repeated, power: &Power, capture: usize) -> Vec<Repetition> {
+fn followed(repeated: &Repeated, power: &Power, capture: usize) -> Vec<Repetition> {
     let watts = |begin: HostNs, end: HostNs| {
         let settled = HostNs(begin.0.saturating_add((power.settle * 1e9) as i64));
         mean_power(&power.series, settled, end)
