@@ -11,7 +11,7 @@ use crate::results::{CaseResult, Figure, Results, SCHEMA, Status};
 use crate::stats::Interval;
 use crate::suite::{Case, Gave, SUITES, Suite, is_floor};
 use clscope_io::text::chain;
-use clscope_trace::pattern;
+use clscope_trace::names::pattern;
 use serde_json::json;
 use std::collections::BTreeMap;
 

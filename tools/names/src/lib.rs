@@ -7,7 +7,7 @@
 pub mod demangle;
 pub mod shorten;
 
-use clscope_trace::pattern;
+use clscope_trace::names::pattern;
 
 /// Stack that demangling takes at most, in bytes: the depth of names is bounded. Whoever may stand
 /// on a smaller one asks on a thread of its own.

@@ -9,7 +9,7 @@ use clscope_analysis::distinct;
 use clscope_io::shorten as long;
 use clscope_names::forms;
 use clscope_trace::defs::{Def, Defs};
-use clscope_trace::pattern;
+use clscope_trace::names::pattern;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// What an output calls kernels.

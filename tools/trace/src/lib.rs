@@ -160,7 +160,6 @@ mod field;
 pub mod file;
 pub mod ids;
 pub mod names;
-pub mod pattern;
 pub mod record;
 pub mod replace;
 pub mod ring_file;

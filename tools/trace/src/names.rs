@@ -1,5 +1,7 @@
 //! Names of error codes and enum values, as the headers have them. The tables are generated:
-//! `cargo run -p clscope-generate`.
+//! `cargo run -p clscope-generate`. And the patterns that users choose names by.
+
+pub mod pattern;
 
 use std::cmp::Ordering;
 

@@ -2,7 +2,7 @@
 //! for the command, which takes them as options. Bytes, patterns, and the settings that have a type
 //! of their own.
 
-use crate::pattern;
+use crate::names::pattern;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;

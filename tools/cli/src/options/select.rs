@@ -12,7 +12,7 @@ use clscope_profile::profile::View;
 use clscope_profile::report::Report;
 use clscope_profile::report::places::{PlaceBy, Places};
 use clscope_text::report::{self, Shown};
-use clscope_trace::pattern;
+use clscope_trace::names::pattern;
 use clscope_trace::variables::RANKS;
 use std::rc::Rc;
 

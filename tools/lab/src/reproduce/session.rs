@@ -13,7 +13,7 @@ use clscope_microbench::bench::Settings;
 use clscope_microbench::cl::{ClError, Device};
 use clscope_microbench::power::Metering;
 use clscope_microbench::results::Results;
-use clscope_trace::pattern;
+use clscope_trace::names::pattern;
 use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
