@@ -107,6 +107,10 @@ pub struct Reuse {
     /// Lines of global memory that warps touch, each time; `None` where nobody counted them.
     #[serde(default)]
     pub lines: Option<Lines>,
+    /// Turns that atomics on global memory take in the part of the last cache that has most of them;
+    /// `None` where nobody counted them.
+    #[serde(default)]
+    pub hottest: Option<u64>,
 }
 
 /// Lines of [`LINE`](crate::LINE) bytes that warps touch: all, and no sample.
@@ -125,14 +129,16 @@ impl Reuse {
         self.passes = self.passes.saturating_add(other.passes);
         // A launch that adds nothing yet takes over what the other one has.
         let is_empty = self.far.total() == 0 && self.near.total() == 0;
-        self.lines = match (self.lines, other.lines) {
-            (Some(a), Some(b)) => Some(Lines {
-                loaded: a.loaded.saturating_add(b.loaded),
-                stored: a.stored.saturating_add(b.stored),
-            }),
+        let sum = |a: Option<u64>, b: Option<u64>| match (a, b) {
+            (Some(a), Some(b)) => Some(a.saturating_add(b)),
             (None, more) if is_empty => more,
             _ => None,
         };
+        let of = |part: fn(Lines) -> u64| sum(self.lines.map(part), other.lines.map(part));
+        self.lines = of(|lines| lines.loaded)
+            .zip(of(|lines| lines.stored))
+            .map(|(loaded, stored)| Lines { loaded, stored });
+        self.hottest = sum(self.hottest, other.hottest);
         self.near.add(&other.near);
         self.far.add(&other.far);
     }

@@ -436,6 +436,7 @@ pub fn scaled(mix: &Mix, by: f64) -> Mix {
     // Shares of a sample stay.
     if let Some(reuse) = &mut out.reuse {
         reuse.passes = times(reuse.passes);
+        reuse.hottest = reuse.hottest.map(times);
         if let Some(lines) = &mut reuse.lines {
             (lines.loaded, lines.stored) = (times(lines.loaded), times(lines.stored));
         }

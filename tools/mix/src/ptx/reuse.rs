@@ -8,9 +8,13 @@
 //! A piece that another one drove out of its place in the table is touched for the first time again:
 //! tables have eight times the places that the caches they stand for would need.
 //!
+//! Turns of atomics are counted by the part of the last cache that takes them, for which a hash of the
+//! address stands: where most queue is known then.
+//!
 //! Source: C. Waldspurger et al., *Efficient MRC Construction with SHARDS*, USENIX FAST 2015 (all
 //! touches of pieces that are chosen by a hash are the touches of a cache as many times smaller).
 
+use crate::program::SECTOR;
 use crate::reuse::{Histogram, Lines, POWERS, Reuse};
 use std::fmt::Write;
 
@@ -23,13 +27,19 @@ const FAR_PLACES: u32 = 18;
 /// Compute units that have tables of their own; more share them.
 const UNITS: usize = 256;
 
+/// Parts of the last cache, and bytes side by side that one part takes, as powers of two: an H200 does
+/// 4 million atomics on words that lie anywhere in 2 KB to 8 MB in the time of as many parts.
+const PARTS: u32 = 6;
+const OF_PART: u32 = 8;
+
 /// Counters of a histogram: powers of two, and first touches.
 const EACH: usize = POWERS + 1;
-/// Counters of both, and behind them one of passes of loads through banks, and those of lines that are
-/// loaded and stored.
-pub(crate) const WORDS: usize = LINES + 2;
+/// Counters of both, and behind them one of passes of loads through banks, those of lines that are
+/// loaded and stored, and those of atomics.
+pub(crate) const WORDS: usize = HOT + (1 << PARTS);
 pub(super) const PASSES: usize = 2 * EACH;
 pub(super) const LINES: usize = PASSES + 1;
+const HOT: usize = LINES + 2;
 
 /// Clocks and tables, in front of the program.
 pub(super) fn tables(p: &str) -> String {
@@ -89,6 +99,19 @@ pub(super) fn touch(p: &str, behind: usize, loads: bool) -> String {
     out
 }
 
+/// What counts `n` turns of the part of the last cache that has the piece whose number is in `k`, by
+/// lanes with `p`; `behind` as above.
+pub(super) fn queued(p: &str, behind: usize) -> String {
+    let mut out = String::new();
+    put!(out, "shr.u64 %{p}h, %{p}k, {};", OF_PART - SECTOR.ilog2());
+    put!(out, "mul.lo.s64 %{p}h, %{p}h, -7046029254386353131;");
+    put!(out, "shr.u64 %{p}h, %{p}h, {};\nshl.b64 %{p}h, %{p}h, 3;", u64::BITS - PARTS);
+    put!(out, "mov.u64 %{p}o, {p}counts;\nadd.s64 %{p}o, %{p}o, %{p}h;");
+    put!(out, "cvt.u64.u32 %{p}e, %{p}n;");
+    put!(out, "@%{p}p red.global.add.u64 [%{p}o+{}], %{p}e;", (behind + HOT) * 8);
+    out
+}
+
 /// The clock at `o` counts, and place `z` of table `h` has its time, where `y` is set. Uses `d`,
 /// `e`, `o`, `w`, `z`.
 fn seen(out: &mut String, p: &str, behind: usize) {
@@ -120,7 +143,9 @@ pub(crate) fn read(words: &[u64], loads: u64, all: u64) -> Option<Reuse> {
     };
     let passes = *words.get(PASSES)?;
     let lines = Some(Lines { loaded: *words.get(LINES)?, stored: *words.get(LINES + 1)? });
-    let out = Reuse { near: of(near, NEAR, loads)?, far: of(far, FAR, all)?, passes, lines };
+    let hottest = words.get(HOT..WORDS)?.iter().max().copied();
+    let (near, far) = (of(near, NEAR, loads)?, of(far, FAR, all)?);
+    let out = Reuse { near, far, passes, lines, hottest };
     (out.far.total() > 0 || out.near.total() > 0).then_some(out)
 }
 
@@ -135,11 +160,14 @@ mod tests {
         (words[POWERS], words[1]) = (3, 5);
         // Far: 2 for the first time, 9 again at once.
         (words[EACH + POWERS], words[EACH]) = (2, 9);
-        words[PASSES..].copy_from_slice(&[77, 5, 6]);
+        words[PASSES..HOT].copy_from_slice(&[77, 5, 6]);
+        words[HOT..].fill(3);
+        words[HOT + 20] = 40;
         let of = read(&words, 16 * 8, 256 * 11).unwrap();
         assert_eq!(of.near, Histogram { first: 3, again: vec![0, 0, 0, 0, 0, 5] });
         assert_eq!(of.far, Histogram { first: 2, again: [vec![0; 8], vec![9]].concat() });
         assert_eq!((of.passes, of.lines), (77, Some(Lines { loaded: 5, stored: 6 })));
+        assert_eq!(of.hottest, Some(40));
         // One word that many warps read was chosen, or not: what differs is touched at once again.
         let few = read(&words, 16 * 20, 256 * 4).unwrap();
         assert_eq!((few.near.total(), few.near.first, few.near.again[5]), (20, 3, 17));

@@ -411,6 +411,26 @@ fn atomics_that_nobody_reads_count_words_once_and_others_each_lane() {
     }
 }
 
+/// Each atomic on global memory counts turns once, wherever counters are kept; loads count none.
+#[test]
+fn atomics_on_global_memory_count_turns() {
+    let turns = |line: &str, target: &str| {
+        let text = format!(
+            ".version 7.8\n.target {target}\n.address_size 64\n.entry k()\n{{\n.reg .pred %p<2>;\n.reg .b32 %r<9>;\n.reg .b64 %rd<9>;\n{line}\nret;\n}}\n"
+        );
+        let counted = counted(text.as_bytes(), true).unwrap();
+        String::from_utf8(counted.code).unwrap().matches("redux.sync.max.u32").count()
+    };
+    let of_passes = turns("ld.global.u32 %r1, [%rd1];", "sm_90");
+    for line in
+        ["red.global.add.u32 [%rd1], %r1;", "@!%p1 atom.global.cas.b32 %r2, [%rd1+4], %r1, %r3;"]
+    {
+        assert_eq!(turns(line, "sm_90"), 1, "{line}");
+        assert_eq!(turns(&format!("{line}\nld.global.u32 %r1, [%rd1];"), "sm_90"), 1 + of_passes);
+        assert_eq!(turns(line, "sm_75"), 0, "{line}");
+    }
+}
+
 #[test]
 fn instructions_that_the_device_lacks_are_several() {
     let steps = |line: &str| {

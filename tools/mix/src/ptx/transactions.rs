@@ -15,6 +15,8 @@
 //!   which most words are wanted says how many passes there are. Atomics pass once for each lane,
 //!   but where they count by one and nobody wants the result: lanes of one word add up first
 //!   (`ATOMS.POPC.INC` of NVIDIA's devices; an H200 counts 33 million hot ones in 8 us).
+//! * **Atomics on global memory**: a part of the last cache takes a piece of a warp in a turn, but
+//!   lanes that want one word one after the other.
 //!
 //! Source: NVIDIA, *CUDA C++ Programming Guide*, compute capability 5.x to 9.0, global and shared
 //! memory; Parallel Thread Execution ISA, `match.sync` (6.0, sm_70), `redux.sync` (7.0, sm_80).
@@ -179,6 +181,11 @@ impl Counting<'_> {
             self.sectors(&mut out, p, again);
             add_lanes(&mut out, p, sum, direct);
         }
+        if let Some(again) =
+            again.filter(|a| a.passes.is_some() && self.class == Class::AtomicGlobal)
+        {
+            self.turns(&mut out, p, again.first);
+        }
         if let Some(passes) =
             again.and_then(|a| a.passes.as_deref()).filter(|_| self.class == Class::LoadGlobal)
         {
@@ -224,6 +231,20 @@ impl Counting<'_> {
         if let Some(again) = again.filter(|_| unit == SECTOR) {
             *out += &reuse::touch(p, again.first, self.class == Class::LoadGlobal);
         }
+    }
+
+    /// Counts turns of the last cache: of a piece of memory as many as lanes want that word of it which
+    /// most of them want.
+    fn turns(&self, out: &mut String, p: &str, first: usize) {
+        self.address(out, p);
+        put!(out, "shr.u64 %{p}k, %{p}k, {};", WORD.ilog2());
+        self.without_the_others(out, p, "b64", "k", "-1");
+        put!(out, "match.any.sync.b64 %{p}m, %{p}k, %{p}g;\npopc.b32 %{p}n, %{p}m;");
+        put!(out, "shr.u64 %{p}k, %{p}k, {};", SECTOR.ilog2() - WORD.ilog2());
+        put!(out, "match.any.sync.b64 %{p}m, %{p}k, %{p}g;");
+        put!(out, "redux.sync.max.u32 %{p}n, %{p}n, %{p}m;");
+        self.lowest_of_equals(out, p);
+        *out += &reuse::queued(p, first);
     }
 
     /// Leaves in `p` whether the lane is the lowest that has its `k`, and accesses memory at all.

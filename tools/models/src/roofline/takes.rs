@@ -1,9 +1,9 @@
 //! What a resource needs for the classes whose time it is: at least, at most, and likely, by how many
 //! of a warp's items meet in one place. Refuses a time where a class has no ceiling.
 //!
-//! * **Atomics on global memory**: a slice of the last cache serves one piece of one warp in a turn, of
+//! * **Atomics on global memory**: a part of the last cache serves one piece of one warp in a turn, of
 //!   lanes that want one word one after the other, unless the compiler joined them, as it does where
-//!   all have one address. Words far apart lie in different slices.
+//!   all have one address. Words far apart lie in different parts; which have most turns is counted.
 //! * **Integers** have units of several kinds: each kind of operation takes its own, and all together
 //!   are no faster than additions, which any of them makes.
 //! * **Constant memory** gives a warp one word in a turn.
@@ -251,6 +251,9 @@ impl Of<'_> {
     fn atomics(&self) -> Takes {
         let none = Takes::exactly(Figure::exact(0.0, Evidence::Modelled));
         let is_local = self.class == Class::AtomicLocal;
+        if let Some(counted) = self.queued() {
+            return counted;
+        }
         self.reaches().into_iter().fold(none, |sum, (reach, share)| {
             let of = if is_local { self.local_atomics(reach) } else { self.global_atomics(reach) };
             sum.plus(Takes {
@@ -265,6 +268,21 @@ impl Of<'_> {
     fn is_one_word(&self, reach: Option<u64>) -> bool {
         let each = (self.tally.bytes as f64 / self.tally.threads.max(1) as f64).round();
         reach.is_some_and(|bytes| bytes as f64 <= each)
+    }
+
+    /// Of atomics on global memory whose turns in parts of the last cache were counted; `None` where
+    /// all are on one word, whose lanes compilers join. A turn takes as long as one on one word.
+    fn queued(&self) -> Option<Takes> {
+        let turns = self.kernel.mix.as_ref()?.reuse.as_ref()?.hottest?;
+        let is_one = self.reaches().iter().all(|(reach, _)| self.is_one_word(*reach));
+        let pieces =
+            self.tally.transactions.filter(|_| self.class == Class::AtomicGlobal && !is_one);
+        let (pieces, word) = (Figure::counted(pieces?), self.worst?);
+        let least = pieces.times(PIECE).over(self.best);
+        let apart = self.device.get(name::ATOMIC_APART).map_or(least, |rate| pieces.over(rate));
+        let likely = Figure::counted(turns).over(word).larger(apart).larger(least);
+        let most = Figure::counted(self.tally.threads).over(word).larger(likely);
+        Some(Takes { least, likely, most })
     }
 
     /// If all of them lay within so many bytes.

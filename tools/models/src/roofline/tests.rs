@@ -4,6 +4,7 @@ use super::*;
 use crate::device::tests::round;
 use crate::kernel::tests::mix;
 use clscope_mix::Class;
+use clscope_mix::reuse::Reuse;
 use proptest::prelude::*;
 
 fn exact(value: f64) -> Option<Figure> {
@@ -347,4 +348,37 @@ fn lanes_that_rest_take_the_turn_of_their_warp() {
     let tally = kernel.mix.as_mut().unwrap().classes.get_mut(&Class::SingleFma).unwrap();
     tally.warps = None;
     assert!((of(&kernel) / full - 1.0).abs() < 1e-9);
+}
+
+/// 4 M atomics, a piece of each, on a device as an H200: however they queue, they take no less than
+/// where none does, as long as the longest queue from some length on, and no longer than one by one.
+#[test]
+fn atomics_take_as_long_as_their_longest_queue() {
+    let (_, mut device) = with_array(32, 1, false);
+    for (name, rate) in [
+        (name::ATOMIC, 980.0),
+        (name::ATOMIC_APART, 105.0),
+        (name::ATOMIC_WORD, 1.366),
+        (name::ATOMIC_FEW, 3.45),
+        (name::ATOMIC_SOME, 11.9),
+    ] {
+        device.keep_parameter(name, Figure::exact(rate, Evidence::Measured), "Gop/s", "test");
+    }
+    let all = 1u64 << 22;
+    let of = |turns: Option<u64>| {
+        let mut mix = mix(&[(Class::AtomicGlobal, all, 0, 4 * all)]);
+        mix.classes.values_mut().for_each(|tally| tally.transactions = Some(all));
+        mix.reuse = turns.map(|n| Reuse { hottest: Some(n), ..Reuse::default() });
+        let kernel = Kernel { items: Some(1 << 20), mix: Some(mix), ..Kernel::default() };
+        let bounds = bounds(&kernel, &device);
+        bounds.by_resource(Resource::Atomics).unwrap().clone()
+    };
+    let spread = of(Some(all / 64));
+    assert!((spread.likely / (all as f64 / 105.0) - 1.0).abs() < 0.2, "{spread:?}");
+    let half = of(Some(all / 2));
+    assert!((half.likely / (all as f64 / 2.0 / 1.366) - 1.0).abs() < 1e-9, "{half:?}");
+    let turns: Vec<f64> = (0..=22).map(|power| of(Some(1 << power)).likely).collect();
+    assert!(turns.windows(2).all(|two| two[0] <= two[1]), "{turns:?}");
+    let unknown = of(None);
+    assert!(spread.likely <= unknown.likely && unknown.likely <= of(Some(all)).likely);
 }

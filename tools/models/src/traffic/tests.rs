@@ -201,7 +201,8 @@ fn what_lies_alone_is_fetched_once() {
     }
     let touches =
         Histogram { first: 9 * words / 8, again: [vec![0; 16], vec![7 * words / 8]].concat() };
-    mix.reuse = Some(Reuse { near: touches.clone(), far: touches, passes: 0, lines: None });
+    mix.reuse =
+        Some(Reuse { near: touches.clone(), far: touches, passes: 0, lines: None, hottest: None });
     let kernel = Kernel { items: Some(words), mix: Some(mix), ..Kernel::default() };
     let memory = kernel.traffic(&device).unwrap().memory;
     let single = memory.gathered + memory.scattered;
