@@ -19,7 +19,7 @@ mod rounds;
 use joules::{energy_model, links, watts_of_links};
 
 /// What of it is run with power watched.
-const METERED: [&str; 24] = [
+const METERED: [&str; 23] = [
     "flop/private/float/fma/",
     "flop/private/float/add/scalar",
     "flop/private/float/mul/scalar",
@@ -40,7 +40,6 @@ const METERED: [&str; 24] = [
     "memory/local_conflict2/",
     "levels/",
     "classes/float/special",
-    "classes/memory/",
     "blend/",
     "ceilings/",
     "transfer/continuous/",
@@ -442,8 +441,10 @@ fn ceilings(cases: &Cases<'_>, out: &mut Device) {
     match inner {
         Some(plateau) => {
             out.keep_parameter(name::L2, best(plateau.bandwidth), "GB/s", source);
-            let bytes = Figure::exact(plateau.bytes, Evidence::Measured);
-            out.keep_parameter(name::L2_BYTES, bytes, "B", source);
+            if let Some(bytes) = out.last_cache() {
+                let bytes = Figure::exact(bytes, Evidence::Measured);
+                out.keep_parameter(name::L2_BYTES, bytes, "B", source);
+            }
         }
         None => {
             let why = "no plateau between the nearest cache and memory was seen".to_owned();

@@ -264,12 +264,11 @@ impl Device {
     }
 
     /// Bytes that its last cache holds: what it serves of the first set that is read nearer to
-    /// memory's bandwidth than to the cache's, where sets were measured; else the plateau's.
+    /// memory's bandwidth than to the cache's, where sets were measured; else what its file says.
     pub fn last_cache(&self) -> Option<f64> {
         if self.held.is_some() {
             return self.held;
         }
-        let plateau = self.get(name::L2_BYTES).ok().map(|bytes| bytes.value);
         let between = self.get(name::L2).ok().zip(self.get(name::DRAM).ok());
         let between = between.map(|(cache, memory)| (cache.value * memory.value).sqrt());
         let held = |l: &&Level| between.is_some_and(|rate| l.gigabytes_per_second >= rate);
@@ -285,7 +284,7 @@ impl Device {
             };
             next.map_or(last.bytes, serves)
         });
-        largest.into_iter().chain(plateau).reduce(f64::max)
+        largest.or_else(|| self.get(name::L2_BYTES).ok().map(|bytes| bytes.value))
     }
 
     /// Whether it is a CPU, whose runtime's compiler decides how work-items become instructions.

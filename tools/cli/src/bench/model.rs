@@ -136,7 +136,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     // A measurement takes minutes; what cannot be kept is said before it.
     kept::make_folder(&path)?;
     let mut progress = Progress::new()?;
-    let takes = if args.model.quick { "a minute" } else { "two and a half minutes" };
+    let takes = if args.model.quick { "a minute" } else { "two minutes" };
     say!(
         "measuring {} ({}), which takes about {takes}; other work on the machine disturbs it",
         device.facts.name,

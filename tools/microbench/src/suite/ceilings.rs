@@ -87,8 +87,8 @@ const VARIETIES: [Variety; 36] = [
     ("convert_saturated", Kind::Saturated, 16, [0, 0]),
     ("convert_half", Kind::Half, 32, [0, 0]),
     ("root", Kind::Root, 4, [0, 0]),
-    ("constant", Kind::Constant, 16, [7, 0]),
-    ("constant_apart", Kind::Constant, 16, [7, 37]),
+    ("constant", Kind::Constant, 16, [224, 0]),
+    ("constant_apart", Kind::Constant, 16, [224, 32]),
     ("private", Kind::Private, 48, [0, 1]),
     ("barrier", Kind::Barrier, 8, [0, 0]),
     ("barrier_wait", Kind::Wait, 16, [0, 0]),
@@ -200,10 +200,11 @@ impl Variant {
                     }
                 }
                 Kind::Constant => {
+                    let row = (at & (TABLE as u32 - 32)) + if b > 0 { i & 15 } else { 0 };
                     for k in 0..16 {
-                        v[k % 4] ^= word(at & (TABLE as u32 - 1));
-                        at = at.wrapping_add(a);
+                        v[k as usize % 4] ^= word(row + k);
                     }
+                    at = at.wrapping_add(a);
                 }
                 Kind::Private => {
                     for v in &mut v {

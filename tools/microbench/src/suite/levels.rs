@@ -72,11 +72,11 @@ impl Variant {
     }
 
     /// Between two accesses of an item: past what all items of the launch read at once, so that no
-    /// group finds in a cache what another has just read, and by an odd number of groups, which are
-    /// a power of two of items, so that each walks over the whole set.
+    /// group finds in a cache what another has just read, but not far past it, so that all of the set
+    /// is read before any of it is read again; by an odd number of groups, which are a power of two of
+    /// items, so that each walks over the whole set.
     fn hop(self) -> u32 {
-        let all = (self.groups * self.group).next_power_of_two() as u32;
-        all.wrapping_add(self.group as u32 * 33)
+        (self.group * ((self.groups + 33) | 1)) as u32
     }
 
     fn sum(self, i: u32, lane: u32, trips: u32) -> u32 {
