@@ -191,6 +191,26 @@ fn no_sentence_has_a_word_that_only_this_project_knows() {
     assert!(found.is_empty(), "{} sentences: {found:#?}", found.len());
 }
 
+/// Sizes have one kind of units in all views, those of `clscope_io::text::bytes`; rates are GB/s.
+#[test]
+fn no_view_has_units_of_bytes_of_its_own() {
+    let inside = |path: &Path| WITHOUT_SENTENCES.iter().any(|of| path.starts_with(root().join(of)));
+    let is_test = |path: &Path| path.components().any(|part| part.as_os_str() == "tests");
+    let is_own = |literal: &str| {
+        ["kB", "MB", "GB"]
+            .iter()
+            .flat_map(|unit| literal.split(unit).skip(1).zip(literal.split(unit)))
+            .any(|(behind, before)| before.ends_with([' ', '}', '"']) && !behind.starts_with("/s"))
+    };
+    let mut found = Vec::new();
+    for (path, text) in all().iter().filter(|(path, _)| !inside(path) && !is_test(path)) {
+        let own = literals(text).into_iter().filter(|(_, of)| is_own(of));
+        found.extend(own.map(|(line, of)| format!("{}:{line}: {of}", path.display())));
+    }
+    assert!(found.is_empty(), "{found:#?}");
+    assert!(is_own("{} MB") && is_own("\"kB\"") && !is_own("{} GB/s") && !is_own("{} KiB"));
+}
+
 /// Names that tell nothing of what a function does.
 const EMPTY_NAMES: [&str; 4] = ["of", "one", "told", "what"];
 

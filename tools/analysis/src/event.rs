@@ -251,13 +251,14 @@ impl Command<'_> {
         }
     }
 
-    /// Bytes that it moved: none where it failed, or never began.
+    /// Bytes that it moved: none where it never ran.
     pub fn moved_bytes(&self) -> u64 {
-        let Outcome::Untimed { reason: Untimed::Failed | Untimed::NeverStarted, .. } = self.outcome
-        else {
-            return self.enqueued.record.bytes;
-        };
-        0
+        if self.never_ran() { 0 } else { self.enqueued.record.bytes }
+    }
+
+    /// Whether it failed, or never began.
+    pub fn never_ran(&self) -> bool {
+        matches!(self.outcome, Outcome::Untimed { reason, .. } if reason.never_ran())
     }
 }
 

@@ -275,7 +275,7 @@ impl IssueKind {
             Self::Untimed { reason: Untimed::NotAvailable | Untimed::QueryFailed, .. } => {
                 "record with --device-timing sync for host-side times"
             }
-            Self::Untimed { reason: Untimed::Failed | Untimed::NeverStarted, .. } => {
+            Self::Untimed { reason, .. } if reason.never_ran() => {
                 "the application's commands failed: see the API errors"
             }
             Self::OrphanTimings { .. } => {

@@ -127,7 +127,8 @@ pub fn flush(ring: &Path) -> Result<String, CaptureError> {
     File::open(directory)
         .and_then(|d| d.sync_all())
         .attempt(|| format!("{} could not be brought to the disk", directory.display()))?;
-    Ok(format!("{:.1} MB in {files} files on the disk", bytes as f64 / 1e6))
+    let size = clscope_io::text::bytes(bytes as f64);
+    Ok(format!("{size} in {files} files on the disk"))
 }
 
 /// The ring files of a trace.

@@ -63,11 +63,10 @@ pub fn command(
     place: Option<&str>,
     to: &mut Findings,
 ) {
-    let Outcome::Untimed { reason: reason @ (Untimed::Failed | Untimed::NeverStarted), detail } =
-        &command.outcome
-    else {
+    let Outcome::Untimed { reason, detail } = &command.outcome else { return };
+    if !reason.never_ran() {
         return;
-    };
+    }
     let rule = match reason {
         Untimed::NeverStarted => Rule::FailedWait,
         _ => Rule::FailedCommand,

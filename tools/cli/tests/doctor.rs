@@ -78,7 +78,7 @@ fn devices_are_told() {
     let device = about(&found, "device", "Stage Device");
     assert_eq!(device["status"], "ok");
     let detail = device["detail"].as_str().unwrap();
-    for part in ["GPU", "7 compute units", "5 MB", "80 ns"] {
+    for part in ["GPU", "7 compute units", "4.77 MiB", "80 ns"] {
         assert!(detail.contains(part), "{detail}");
     }
     assert!(

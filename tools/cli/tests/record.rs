@@ -310,6 +310,34 @@ fn an_unwritable_place_is_told_before_anything_runs() {
     assert!(!stage.join("ran").exists());
 }
 
+/// What the last line gives to type shows which library the application could not load.
+#[test]
+fn an_application_without_opencl_is_told_in_two_short_lines_how_to_see_why() {
+    let stage = Stage::new();
+    let source = "extern int absent(void); int runtime(void) { return absent(); }";
+    stage.compile("libruntime.so", source, &["-shared", "-fPIC"]);
+    let source =
+        "#include <dlfcn.h>\nint main(void) { dlopen(\"./libruntime.so\", RTLD_NOW); return 0; }";
+    stage.compile("it's an app", source, &["-ldl"]);
+    for variable in [None, Some("OCL_ICD_VENDORS"), Some("OCL_ICD_FILENAMES")] {
+        let mut command = stage.clscope();
+        command.args(["record", "-f", "-o", "t", "--", "./it's an app", "a b"]);
+        command.env_remove("OCL_ICD_VENDORS").env_remove("OCL_ICD_FILENAMES");
+        command.envs(variable.map(|name| (name, "runtime.icd")));
+        let output = command.ended();
+        let text = stderr(&output);
+        let lines: Vec<&str> = text.lines().filter(|line| !line.is_empty()).collect();
+        let [why, look] = lines[..] else { panic!("{text}") };
+        assert!(why.contains("no OpenCL call was seen") && why.len() <= 100, "{why}");
+        assert_eq!(variable.is_some_and(|name| why.contains(name)), variable.is_some(), "{why}");
+        let typed = look.strip_prefix("clscope: to see which: ").unwrap();
+        let mut shell = std::process::Command::new("sh");
+        let shown = shell.args(["-c", typed]).current_dir(stage.path()).ended();
+        let shown = stdout(&shown);
+        assert!(shown.contains("libruntime.so") && shown.contains("absent"), "{typed}: {shown}");
+    }
+}
+
 #[test]
 fn a_static_application_runs_and_is_told_why_nothing_was_seen() {
     let stage = Stage::new();

@@ -133,12 +133,12 @@ fn loader(here: Surroundings<'_>, path: &Path, what: &str) -> (Vec<Finding>, usi
         for device in &platform.devices {
             devices += 1;
             let detail = format!(
-                "{}, {}, driver {}, {} compute units, {} MB, profiling in steps of {} ns",
+                "{}, {}, driver {}, {} compute units, {}, profiling in steps of {} ns",
                 device.kind,
                 device.version,
                 device.driver,
                 device.compute_units,
-                device.global_memory / 1_000_000,
+                clscope_io::text::bytes(device.global_memory as f64),
                 device.timer_resolution
             );
             out.push(Finding::ok("device", device.name.clone(), detail));

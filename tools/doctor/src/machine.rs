@@ -102,16 +102,13 @@ pub fn files() -> Vec<Finding> {
             Finding::warning("files", what, detail).fix("clscope record -o /tmp/NAME -- APP"),
         ];
     }
+    let size = |free: u64| clscope_io::text::bytes(free as f64);
     vec![match system::free_bytes(&here) {
-        Ok(free) if free < 100 << 20 => Finding::warning(
-            "files",
-            what,
-            format!("{shown} has only {} MB left", free / 1_000_000),
-        )
-        .fix("clscope record --max-size 50M -- APP, or -o a place with more room"),
-        Ok(free) => {
-            Finding::ok("files", what, format!("{shown} is writable, {} MB free", free / 1_000_000))
+        Ok(free) if free < 100 << 20 => {
+            Finding::warning("files", what, format!("{shown} has only {} left", size(free)))
+                .fix("clscope record --max-size 50M -- APP, or -o a place with more room")
         }
+        Ok(free) => Finding::ok("files", what, format!("{shown} is writable, {} free", size(free))),
         Err(error) => {
             Finding::warning("files", what, format!("{shown}: the free space is unknown: {error}"))
         }

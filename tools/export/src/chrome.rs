@@ -219,11 +219,14 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
         for counter in &power.counters {
             let track = self.layout.sensors(self.trace, counter.host);
             // Readings from before the first call would make the timeline begin with emptiness.
-            for (time, value) in counter.points.iter().filter(|p| p.0 >= origin && p.1.is_finite())
-            {
+            for (time, value) in counter.points.iter().filter(|p| p.0 >= origin) {
                 let mut entry = Entry::new("C", track, &counter.name, "sensor");
                 entry.ts = self.at(*time);
-                entry.args.put(&counter.unit, Argument::Figure(*value));
+                // A viewer holds a value until the next one. JSON has no word for one that is not
+                // known; Perfetto reads this one as such, and refuses null.
+                let unknown = Argument::Text("NaN");
+                let known = value.is_finite().then_some(Argument::Figure(*value));
+                entry.args.put(&counter.unit, known.unwrap_or(unknown));
                 self.put(entry)?;
             }
         }

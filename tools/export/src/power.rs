@@ -5,7 +5,9 @@
 use super::arguments::{Argument, Sink};
 use super::repeated::{self, Batch};
 use clscope_analysis::Trace;
+use clscope_analysis::energy::GAP_PERIODS;
 use clscope_analysis::event::{Command, Event, Outcome};
+use clscope_analysis::quantile::median;
 use clscope_analysis::time::HostNs;
 use clscope_profile::counters::result::Counters;
 use clscope_profile::energy::activity::{Grouping, class_name};
@@ -31,7 +33,7 @@ pub struct Counter {
     pub name: String,
     /// The unit: the name of the figure on the track.
     pub unit: Cow<'static, str>,
-    /// From when on which value holds; none that is known where it is not finite.
+    /// From when on which value holds. Where it is not finite none is known, as behind the last.
     pub points: Vec<(HostNs, f64)>,
     /// Host of the sensor, as an index into the timeline's.
     pub host: usize,
@@ -108,22 +110,30 @@ pub struct Power {
 }
 
 /// Mean power from each of a counter's readings on, to the last one.
-fn watts(part: &[(clscope_analysis::energy::HostNs, f64)], out: &mut Vec<(HostNs, f64)>) {
-    let Some(mut from) = part.first() else { return };
-    let mut last = None;
+fn watts(part: &[(clscope_analysis::energy::HostNs, f64)]) -> Vec<(HostNs, f64)> {
+    let mut out: Vec<(HostNs, f64)> = Vec::new();
+    let Some(mut from) = part.first() else { return out };
     for point in part {
         let length = point.0.0.saturating_sub(from.0.0);
         // A counter read faster than it steps: wait for a change.
         if length >= STRETCH_NS && (point.1 != from.1 || length >= 50 * STRETCH_NS) {
             if point.1 >= from.1 {
-                let watts = (point.1 - from.1) / (length as f64 * 1e-9);
-                out.push((HostNs(from.0.0), watts));
-                last = Some(watts);
+                out.push((HostNs(from.0.0), (point.1 - from.1) / (length as f64 * 1e-9)));
             }
             from = point;
         }
     }
-    out.extend(last.map(|watts| (HostNs(from.0.0), watts)));
+    out.extend(out.last().map(|last| (HostNs(from.0.0), last.1)));
+    out
+}
+
+/// The points of all stretches, in order of time: behind each nothing is known.
+fn joined(stretches: impl Iterator<Item = Vec<(HostNs, f64)>>) -> Vec<(HostNs, f64)> {
+    let with_end = |mut of: Vec<(HostNs, f64)>| {
+        of.extend(of.last().map(|last| (HostNs(last.0.0.saturating_add(1)), f64::NAN)));
+        of
+    };
+    stretches.flat_map(with_end).collect()
 }
 
 fn counter(sensor: &Sensor) -> Option<Counter> {
@@ -144,8 +154,6 @@ fn counter(sensor: &Sensor) -> Option<Counter> {
         format!(" {}", series.plane)
     };
     let at = |t: &clscope_analysis::energy::HostNs| HostNs(t.0);
-    // From there on nothing is known.
-    let end_behind = |last: HostNs| (HostNs(last.0.saturating_add(1)), f64::NAN);
     let of = |name: String, unit: &'static str, points| Counter {
         name,
         unit: unit.into(),
@@ -157,16 +165,12 @@ fn counter(sensor: &Sensor) -> Option<Counter> {
     if !sensor.windows.is_empty() {
         // A mean holds from the beginning of its window on.
         let unit = series.quantity.unit();
-        let mut points: Vec<(HostNs, f64)> = Vec::new();
-        let mut last: Option<(clscope_analysis::energy::HostNs, f64)> = None;
-        for window in &sensor.windows {
-            if let Some((end, mean)) = last.filter(|of| sensor.begins_between(of.0, window.begin)) {
-                points.extend([(at(&end), mean), end_behind(at(&end))]);
-            }
-            points.push((at(&window.begin), window.mean));
-            last = Some((window.end, window.mean));
-        }
-        points.extend(last.map(|(end, mean)| (at(&end), mean)));
+        let stretches =
+            sensor.windows.chunk_by(|last, next| !sensor.begins_between(last.end, next.begin));
+        let points = joined(stretches.map(|windows| {
+            let end = windows.last().map(|last| (at(&last.end), last.mean));
+            windows.iter().map(|window| (at(&window.begin), window.mean)).chain(end).collect()
+        }));
         return Some(of(format!("{} {} ({unit})", series.source, series.name), unit, points));
     }
     let unit = match series.quantity {
@@ -177,16 +181,18 @@ fn counter(sensor: &Sensor) -> Option<Counter> {
         Quantity::Bandwidth => "MiB/s",
         _ => return None,
     };
-    let mut points: Vec<(HostNs, f64)> = Vec::new();
-    for part in sensor.parts() {
-        // What was measured before ends there.
-        let end = points.last().map(|last| end_behind(last.0));
-        points.extend(end);
-        match series.quantity {
-            Quantity::Energy => watts(part, &mut points),
-            _ => points.extend(part.iter().map(|p| (at(&p.0), p.1))),
-        }
-    }
+    // As the estimates of energy have it.
+    let steps = sensor.points.windows(2).map(|pair| pair[1].0.seconds_since(pair[0].0));
+    let longest = GAP_PERIODS * median(steps).unwrap_or(0.0);
+    let is_counter = series.quantity == Quantity::Energy;
+    // A counter goes on where it is not read.
+    let stretches = sensor.parts().flat_map(|part| {
+        part.chunk_by(move |a, b| is_counter || b.0.seconds_since(a.0) <= longest)
+    });
+    let points = joined(stretches.map(|part| match is_counter {
+        true => watts(part),
+        false => part.iter().map(|p| (at(&p.0), p.1)).collect(),
+    }));
     // A counter that never went on for long enough says nothing.
     let name = format!("{} {}{plane} ({unit})", series.source, series.name);
     (!points.is_empty()).then(|| of(name, unit, points))
@@ -328,7 +334,9 @@ impl Power {
             self.counters.extend(source.tracks.iter().map(|track| Counter {
                 name: track.name.clone(),
                 unit: track.unit.clone().into(),
-                points: track.points.iter().map(|(at, mean)| (HostNs(at.0), *mean)).collect(),
+                points: joined(track.stretches.iter().map(|stretch| {
+                    stretch.iter().map(|(at, mean)| (HostNs(at.0), *mean)).collect()
+                })),
                 host: track.host,
                 pci: track.pci.clone(),
                 uuid: track.uuid.clone(),
@@ -502,7 +510,14 @@ mod tests {
             points.iter().filter(|p| p.1.is_finite()).map(|p| (p.0.0, p.1)).collect();
         assert_eq!(known, [(0, 5.0), (10, 6.0), (20, 6.0), (1_000, 7.0), (1_010, 7.0)]);
         let ends: Vec<i64> = points.iter().filter(|p| !p.1.is_finite()).map(|p| p.0.0).collect();
-        assert_eq!(ends, [21]);
+        assert_eq!(ends, [21, 1_011]);
+        // Power at moments, as far as they are read.
+        let series = Series { quantity: Quantity::Power, ..sensor.series.clone() };
+        let moments = (0..100).filter(|i| !(40..60).contains(i));
+        let points = moments.map(|i| (ns(i * 20), 30.0)).collect();
+        let points = counter(&Sensor { series, points, ..sensor.clone() }).unwrap().points;
+        let ends = points.iter().filter(|p| !p.1.is_finite()).map(|p| p.0.0);
+        assert_eq!(ends.collect::<Vec<_>>(), [39 * 20 + 1, 99 * 20 + 1]);
         // Where it begins anew, for ten seconds nobody knows of: at each place, with as much counted.
         for place in [40, 50, 60] {
             let mut sensor = sensor.clone();
@@ -516,7 +531,8 @@ mod tests {
                 track.points.iter().partition::<Vec<(HostNs, f64)>, _>(|p| p.1.is_finite());
             assert!(known.iter().all(|p| (p.1 - 20.0).abs() < 1e-6), "{:?}", track.points);
             let ends: Vec<i64> = unknown.iter().map(|p| p.0.0 / 1_000_000).collect();
-            assert!(matches!(ends[..], [end] if end < place && end > place - 20), "{ends:?}");
+            let [end, _] = ends[..] else { panic!("{ends:?}") };
+            assert!(end < place && end > place - 20, "{ends:?}");
         }
         let track = counter(&sensor).unwrap();
         assert_eq!((track.name.as_str(), &*track.unit), ("powercap package-0 PKG (W)", "W"));

@@ -95,12 +95,13 @@ const SUMMARY: [Column<Summary>; 8] = [
     ("max_ns", |s| optional(s.max)),
 ];
 
-const COMMANDS: [Column<Commands>; 8] = [
+const COMMANDS: [Column<Commands>; 9] = [
     ("name", |c| c.name.clone()),
     ("device", |c| optional(c.device.clone())),
     ("direction", |c| optional(c.direction)),
     ("count", |c| c.count.to_string()),
     ("untimed", |c| c.untimed.to_string()),
+    ("failed", |c| c.failed.to_string()),
     ("share", |c| optional(c.share)),
     ("bytes", |c| c.bytes.to_string()),
     ("gigabytes_per_second", |c| optional(c.gigabytes_per_second)),

@@ -43,6 +43,29 @@ fn escape(c: char, out: &mut String) {
     }
 }
 
+/// Bytes in the unit that fits them, as all views write them: their number, and the unit.
+pub fn in_unit_of_bytes(bytes: f64) -> (f64, &'static str) {
+    let mut value = bytes;
+    for unit in ["B", "KiB", "MiB", "GiB"] {
+        if value.abs() < 1023.5 {
+            return (value, unit);
+        }
+        value /= 1024.0;
+    }
+    (value, "TiB")
+}
+
+/// Bytes for people, three digits.
+pub fn bytes(bytes: f64) -> String {
+    let (value, unit) = in_unit_of_bytes(bytes);
+    let decimals = match value.abs() {
+        x if x >= 99.95 || unit == "B" => 0,
+        x if x >= 9.995 => 1,
+        _ => 2,
+    };
+    format!("{value:.decimals$} {unit}")
+}
+
 /// Text in HTML or XML, in an element or an attribute: what means markup there is written as an
 /// entity.
 pub fn markup(text: &str) -> String {
@@ -280,6 +303,21 @@ impl<W: Write> Drop for Screen<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// No figure needs more than three digits before its point, and bytes are whole.
+    #[test]
+    fn bytes_are_in_the_unit_that_fits() {
+        let shown = [0.0, 5.0, 1023.0, 1024.0, 5e6, 3e13].map(bytes);
+        assert_eq!(shown, ["0 B", "5 B", "1023 B", "1.00 KiB", "4.77 MiB", "27.3 TiB"]);
+        for n in (0..50).flat_map(|bits| [-1, 0, 1].map(|by| (1i64 << bits) + by)) {
+            let text = bytes(n as f64);
+            let (number, unit) = text.split_once(' ').unwrap();
+            let scale = ["B", "KiB", "MiB", "GiB", "TiB"].iter().position(|of| *of == unit);
+            let back = number.parse::<f64>().unwrap() * 1024f64.powi(scale.unwrap() as i32);
+            assert!((back - n as f64).abs() <= 5e-3 * n as f64, "{n}: {text}");
+            assert!(unit == "TiB" || number.parse::<f64>().unwrap() < 1024.0, "{text}");
+        }
+    }
 
     /// A shell makes of it what it was, and a terminal shows it as it is.
     #[test]

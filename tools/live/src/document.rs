@@ -208,6 +208,7 @@ pub struct Meter {
     pub device: Option<String>,
     /// Since its last update.
     pub watts: Option<f64>,
-    /// Since its first reading; of counters of energy.
+    /// From its first reading to its last, as old as those of kernels; of counters of energy. Null
+    /// where readings are missing between them, as where it stood still.
     pub joules: Option<f64>,
 }

@@ -174,8 +174,9 @@ impl Follower {
         let mut before = Some(std::mem::take(&mut self.now)).filter(|b| b.at > 0);
         if std::mem::replace(&mut self.defined, defined) != defined {
             let definitions = self.processes.values_mut().map(|p| (0, &mut p.definitions));
+            let has_changed = distinct::mark(&mut definitions.collect::<Vec<_>>());
             // Counts are by name: of others there is no rate yet.
-            before = before.filter(|_| !distinct::mark(&mut definitions.collect::<Vec<_>>()));
+            before = before.filter(|_| !has_changed);
         }
         self.before = before;
         self.now.at = clscope_clock::monotonic_raw().0;
@@ -232,7 +233,7 @@ impl Follower {
                 plane: meter.series.plane.clone(),
                 device: meter.series.device.clone(),
                 watts: seconds.and(meter.watts()),
-                joules: meter.joules(),
+                joules: None,
             }));
         }
         out.problems.extend(self.unreadable.iter().map(|(name, why)| format!("{name}: {why}")));

@@ -3,6 +3,7 @@
 
 use crate::blocks::Tail;
 use clscope_io::input;
+use clscope_profile::energy::standstills::rests_without_power;
 use clscope_trace::file::HEADER_LEN;
 use clscope_trace::sensors::{Quantity, Record, Records, Series};
 use clscope_trace::{FileHeader, FileKind};
@@ -23,26 +24,18 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Joules since the first reading, of a series of energy; `None` where it never moved: machines
-    /// have counters that count nothing.
-    pub fn joules(&self) -> Option<f64> {
-        let energy = self.series.quantity == Quantity::Energy;
-        let (first, last) = (self.first?, self.last?);
-        let joules = last.1.saturating_sub(first.1) as f64 * 1e-6;
-        (energy && last.0 > first.0 && joules > 0.0).then_some(joules)
-    }
-
     /// Watts: the mean since the last look that saw an older reading, or the newest reading; `None`
-    /// of energy that never moved.
+    /// of energy that did not move, unless that is what its part of the machine does at rest.
     pub fn watts(&self) -> Option<f64> {
         let last = self.last?;
         match self.series.quantity {
             Quantity::Power => Some(last.1 as f64 * 1e-6),
             _ => {
-                self.joules()?;
                 let before = self.before?;
                 let ns = last.0.checked_sub(before.0).filter(|ns| *ns > 0)?;
-                Some(last.1.saturating_sub(before.1) as f64 * 1e3 / ns as f64)
+                let rose = last.1.saturating_sub(before.1);
+                let is_known = rose > 0 || rests_without_power(&self.series.plane);
+                is_known.then(|| rose as f64 * 1e3 / ns as f64)
             }
         }
     }
@@ -109,15 +102,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_counter_that_never_moved_is_not_known() {
-        let series = Series { quantity: Quantity::Energy, ..Series::default() };
-        let meter = |last| Meter {
-            series: series.clone(),
-            first: Some((0, 5_000_000)),
-            before: Some((1_000_000_000, 5_000_000)),
-            last: Some((2_000_000_000, last)),
+    fn power_of_a_counter_that_stands_still_is_not_known() {
+        let watts = |plane: &str, last| {
+            let series =
+                Series { quantity: Quantity::Energy, plane: plane.into(), ..Series::default() };
+            let first = Some((0, 5_000_000));
+            let before = Some((1_000_000_000, 5_000_000));
+            Meter { series, first, before, last: Some((2_000_000_000, last)) }.watts()
         };
-        assert_eq!((meter(5_000_000).joules(), meter(5_000_000).watts()), (None, None));
-        assert_eq!((meter(9_000_000).joules(), meter(9_000_000).watts()), (Some(4.0), Some(4.0)));
+        assert_eq!((watts("PKG", 5_000_000), watts("PKG", 9_000_000)), (None, Some(4.0)));
+        assert_eq!(watts("PP1", 5_000_000), Some(0.0));
     }
 }

@@ -295,14 +295,13 @@ impl Sums {
                 self.ran.push(Ran { queue: pending.queue, span, seen });
                 self.finished(&pending, Some(span.1 - span.0), false);
             }
+            Completion::Untimed(reason) if reason.never_ran() => {
+                let sums = &mut self.classes[pending.class as usize].1;
+                sums.bytes = sums.bytes.saturating_sub(pending.bytes);
+                sums.known.add_failed();
+            }
             Completion::Untimed(reason) => {
-                if let Untimed::Failed | Untimed::NeverStarted = reason {
-                    // It moved nothing.
-                    let sums = &mut self.classes[pending.class as usize].1;
-                    sums.bytes = sums.bytes.saturating_sub(pending.bytes);
-                    pending.bytes = 0;
-                }
-                self.without_time(&pending, reason == Untimed::NotSampled)
+                self.without_time(&pending, reason == Untimed::NotSampled);
             }
             Completion::Stamps(_) | Completion::Read(_) => self.without_time(&pending, false),
         }
@@ -345,7 +344,7 @@ impl Sums {
             for _ in 0..known.count {
                 sums.known.add(0, None, false, self.sampling, None);
             }
-            sums.known.bytes = known.bytes;
+            (sums.known.bytes, sums.known.failed) = (known.bytes, known.failed);
         }
         self.ran.retain(|ran| ran.queue != queue);
     }

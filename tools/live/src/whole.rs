@@ -1,4 +1,4 @@
-//! Figures that take the whole trace: joules per kernel, and totals of what sampling left out,
+//! Figures that take the whole trace: joules per kernel and sensor, and totals of what sampling left out,
 //! which queues bound that are read from their first command on. They are the report's, so that
 //! there is one estimator of each. Their cost grows with the trace: callers ask for them beside the
 //! screen and seldom ([`pause_after`]). Refuses to estimate anything itself.
@@ -41,6 +41,8 @@ pub struct Whole {
     busy: HashMap<(String, u32), Interval>,
     /// What of the run repetitions took, ns.
     repeated_ns: Option<u64>,
+    /// Joules of sensors, by source, name and device.
+    meters: HashMap<(String, String, Option<String>), f64>,
     /// Why there are no joules.
     pub absent: Option<String>,
 }
@@ -65,6 +67,14 @@ impl Whole {
             let of = |c: &Class| (c.name.clone(), device.device.clone());
             out.kernels.extend(kernels.map(|class| (of(class), class.clone())));
         }
+        let sensors = view.readings()?.sensors.iter();
+        out.meters = sensors
+            .filter_map(|of| {
+                let series = &of.series;
+                let key = (series.source.clone(), series.name.clone(), series.device.clone());
+                Some((key, of.joules()?))
+            })
+            .collect();
         let report = view.times();
         let rows = report.kernels.into_iter().chain(report.transfers);
         out.times = rows
@@ -88,6 +98,10 @@ impl Whole {
         let grows_old = !self.kernels.is_empty() && !document.has_ended();
         document.joules_age_ns =
             grows_old.then(|| u64::try_from(age.as_nanos()).unwrap_or(u64::MAX));
+        for meter in &mut document.meters {
+            let key = (meter.source.clone(), meter.name.clone(), meter.device.clone());
+            meter.joules = self.meters.get(&key).copied();
+        }
         for kernel in &mut document.kernels {
             let key = (kernel.name.clone(), kernel.device.clone());
             if let Some(of) = self.kernels.get(&key) {

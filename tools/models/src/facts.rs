@@ -309,6 +309,9 @@ fn commands(
     let mut reading = Readings::of_all(trace);
     for event in trace.events(None) {
         let Event::Command(command) = event else { continue };
+        if command.never_ran() {
+            continue;
+        }
         let record = &command.enqueued.record;
         let d = &trace.process(command.process).definitions;
         let device = d.queues.get(&record.queue).map_or(0, |q| q.device);

@@ -8,9 +8,11 @@ use clscope_profile::answer::Answer;
 use clscope_profile::energy::activity::{By, Grouping};
 use clscope_profile::report::Report;
 use clscope_profile::sites::Sites;
-use clscope_trace::Untimed;
-use clscope_trace::defs::{Argument, ArgumentKind, Device, Function, Geometry, Process};
+use clscope_trace::defs::{
+    Argument, ArgumentKind, Def, Device, Function, Geometry, Process, Queue,
+};
 use clscope_trace::record::CommandKind;
+use clscope_trace::{Clock, Untimed};
 use proptest::prelude::*;
 
 /// Id of clBuildProgram in these traces.
@@ -462,4 +464,85 @@ fn sizes_that_take_unlike_times_have_rows_of_their_own() {
     let unlike = [("64x32".to_owned(), 10, true), ("1024 by 64".to_owned(), 20, true)];
     assert_eq!(rows_of(30_000), unlike);
     assert_eq!(rows_of(4_000), [("1024 by 64".to_owned(), 30, false)]);
+}
+
+/// What never ran has no time to lack, and moved nothing; of all others without a time sums say so.
+#[test]
+fn only_commands_that_ran_lack_a_time() {
+    for reason in (0..15).map(Untimed::from_u32) {
+        let mut p = process(7, 1);
+        for id in 0..4u64 {
+            let at = 1_000_000 * (1 + id);
+            let (kernel, copy) = (2 * id + 1, 2 * id + 2);
+            let copies = CommandSpec::transfer(copy, 1, CommandKind::ReadBuffer, 1000);
+            p.thread(0).enqueue(at, at + 1_000, &CommandSpec::kernel(kernel, 1, 1)).enqueue(
+                at + 2_000,
+                at + 3_000,
+                &copies,
+            );
+            for (command, begin) in [(kernel, at + 10_000), (copy, at + 60_000)] {
+                let stamps = [begin - 9_000, begin - 8_000, begin, begin + 40_000];
+                match id {
+                    0 => p.thread(0).untimed(at + 200_000, command, reason),
+                    _ => p.thread(0).timing(at + 200_000, command, stamps),
+                };
+            }
+        }
+        p.exit(9_000_000, 0);
+        let of = report(&[p.build()]);
+        let never = matches!(reason, Untimed::Failed | Untimed::NeverStarted);
+        for row in [&of.kernels[0], &of.transfers[0]] {
+            assert_eq!(
+                (row.count, row.untimed, row.failed),
+                (4, 1, u64::from(never)),
+                "{reason:?}"
+            );
+            let lacking = u64::from(!never && row.left_out == 0);
+            assert_eq!(row.lacking(), lacking, "{reason:?}");
+        }
+        assert_eq!(of.transfers[0].bytes, if never { 3000 } else { 4000 }, "{reason:?}");
+        let rows = (of.answer.kernels[0].untimed, of.answer.copies[0].untimed);
+        assert_eq!(rows, (of.kernels[0].lacking(), of.transfers[0].lacking()), "{reason:?}");
+    }
+}
+
+/// Ticks whose length is not known are no time: neither of the run nor of a call.
+#[test]
+fn ticks_of_unknown_length_are_shown_nowhere() {
+    let host = HostModel { clock: Clock::Tsc, rate: 2.1, ..HostModel::default() };
+    for anchors in 0..3usize {
+        let mut p = ProcessBuilder::standard(host, 7, 1);
+        p.defs.retain(|def| !matches!(def, Def::Anchor(_)));
+        (0..anchors).for_each(|i| drop(p.anchor(i as u64 * 5_000_000)));
+        p.thread(0).plain(function::FINISH, 1_000, 5_000_000, 0, 1);
+        let of = report(&[p.build()]);
+        let is_known = anchors > 1;
+        assert_eq!(of.totals.calls, 1);
+        assert_eq!(
+            (of.duration_ns.is_some(), of.answer.run.wall_ns.is_some()),
+            (is_known, is_known)
+        );
+        assert_eq!((of.answer.why.is_empty(), of.answer.host.is_empty()), (!is_known, !is_known));
+    }
+}
+
+/// Rows that one looks at differ, also where the heading has one device.
+#[test]
+fn kernels_on_parts_of_a_device_have_rows_that_differ() {
+    let mut p = process(7, 1);
+    for id in [2, 3] {
+        let part = Device { id, name: "Test Device".into(), parent: Some(1), ..Device::default() };
+        p.define(part);
+        p.define(Queue { id: 10 + id, context: 1, device: id, ..Queue::default() });
+    }
+    for id in 1..=8u64 {
+        let (at, queue) = (id * 1_000_000, 12 + (id % 2) as u32);
+        let stamps = [at, at + 500, at + 1_000, at + 100_000 * (id % 2 + 1)];
+        let launch = CommandSpec::kernel(id, queue, 1);
+        p.thread(0).enqueue(at, at + 1_000, &launch).timing(at + 900_000, id, stamps);
+    }
+    p.exit(9_500_000, 0);
+    let of = answer(&[p.build()]);
+    let rows: Vec<_> = of.kernels.iter().map(|row| (&row.name, &row.device)).collect();
+    assert!(rows.len() == 2 && rows[0] != rows[1], "{rows:?}");
 }

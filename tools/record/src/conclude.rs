@@ -8,7 +8,7 @@ use clscope_capture::meta::Meta;
 use clscope_capture::program::Program;
 use clscope_capture::running;
 use clscope_capture::system::{self, Held};
-use clscope_io::text::count;
+use clscope_io::text::{count, shell_word};
 use clscope_launch::application;
 use clscope_profile::changes;
 use clscope_profile::contents::{Contents, contents};
@@ -110,10 +110,9 @@ pub(super) fn conclude(
     }
     if contents.processes == 0 {
         if contents.without_trace == 0 {
-            plan.tell(format_args!(
-                "no OpenCL call was seen: {}",
-                why_nothing(plan, trace, program)
-            ));
+            let (why, look) = why_nothing(plan, trace, program);
+            plan.tell(format_args!("no OpenCL call was seen: {why}"));
+            look.iter().for_each(|command| plan.tell(format_args!("to see which: {command}")));
         }
         return;
     }
@@ -171,33 +170,44 @@ fn tell_changes(plan: &Plan<'_>, trace: &Path) {
     }
 }
 
-/// Why no process of the trace made an OpenCL call, as far as is known.
-fn why_nothing(plan: &Plan<'_>, trace: &Path, program: &Program) -> String {
+/// Why no process of the trace made an OpenCL call, as far as is known, and the command that tells
+/// more.
+fn why_nothing(plan: &Plan<'_>, trace: &Path, program: &Program) -> (String, Option<String>) {
     let running = running::recorders(trace);
     if !running.is_empty() {
         let list = running.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
-        return format!(
+        let why = format!(
             "what the application left running has made none yet (process {list}): its calls are recorded as soon as it makes them"
         );
+        return (why, None);
     }
     if let Some(obstacle) = program.obstacles.first() {
-        return format!("{} (reason: {})", obstacle.text, obstacle.code);
+        return (format!("{} (reason: {})", obstacle.text, obstacle.code), None);
     }
     if (plan.here.variable)(variables::ENABLE).is_some_and(|v| v == "0") {
-        return format!("{}=0 is set: unset it", variables::ENABLE);
+        return (format!("{}=0 is set: unset it", variables::ENABLE), None);
     }
     if !plan.ways.is_empty() {
-        return "the application made none, or reaches OpenCL in a way that --inject leaves out: record without it".to_owned();
+        let why = "the application made none, or reaches OpenCL in a way that --inject leaves out: record without it";
+        return (why.to_owned(), None);
     }
-    let image = program.image.display();
     if program.elf.is_none() {
-        return format!(
-            "{image} is not an ELF program, so it is unknown how it loads OpenCL; `clscope doctor` checks the set-up"
+        let why = format!(
+            "{} is not an ELF program, so it is unknown how it loads OpenCL",
+            program.image.display()
         );
+        return (why, Some("clscope doctor".to_owned()));
     }
-    format!(
-        "the application made none, could make no trace (its own message then says why), or started the program that makes them \
-         with a fresh environment or a private OpenCL; \
-         `clscope doctor` checks the set-up, `LD_DEBUG=libs {image} 2>&1 | grep -i opencl` shows whether OpenCL is loaded"
-    )
+    // A runtime may load by itself, and not beside the application's own libraries.
+    let is_set = |name: &&&str| (plan.here.variable)(name).is_some();
+    let why = match RUNTIMES.iter().find(is_set) {
+        Some(name) => format!("the application made none, or cannot load the runtime of {name}"),
+        None => "the application made none, or has an OpenCL or environment of its own".to_owned(),
+    };
+    let command: Vec<String> = plan.shown_command.iter().map(|word| shell_word(word)).collect();
+    let look = format!("LD_DEBUG=files {} 2>&1 | grep -iE 'opencl|fatal'", command.join(" "));
+    (why, Some(look))
 }
+
+/// Variables that name the runtimes which a loader opens.
+const RUNTIMES: [&str; 2] = ["OCL_ICD_VENDORS", "OCL_ICD_FILENAMES"];

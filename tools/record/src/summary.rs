@@ -2,7 +2,7 @@
 //! [`clscope_profile::contents`] does.
 
 use clscope_capture::directory::shown_path;
-use clscope_io::text::count;
+use clscope_io::text::{bytes, count};
 use clscope_launch::Capture;
 use clscope_launch::capture::{CACHES, Program};
 use clscope_profile::captures::Captures;
@@ -34,7 +34,7 @@ pub fn captures(of: &Captures, trace: &Path) -> (Vec<String>, Option<String>) {
             cached |= program.as_ref().is_some_and(Program::is_cached);
             out.push(format!(
                 "captured: launch {launch} of {kernel}: {folder} ({}{})",
-                size(one.bytes),
+                bytes(one.bytes as f64),
                 if alone {
                     "; the program's binary alone, for this device and driver only"
                 } else {
@@ -61,7 +61,7 @@ pub fn captures(of: &Captures, trace: &Path) -> (Vec<String>, Option<String>) {
 pub fn line(of: &Contents) -> String {
     let processes = count(of.processes, "process", "processes");
     match of.calls {
-        None => format!("{processes}, {}", size(of.bytes)),
+        None => format!("{processes}, {}", bytes(of.bytes as f64)),
         Some(calls) => {
             let commands = count(of.commands, "device command", "device commands");
             let timed = if of.timed == of.commands {
@@ -72,19 +72,9 @@ pub fn line(of: &Contents) -> String {
             format!(
                 "{processes}, {}, {commands}{timed}, {}",
                 count(calls, "OpenCL call", "OpenCL calls"),
-                size(of.bytes)
+                bytes(of.bytes as f64)
             )
         }
-    }
-}
-
-/// A size for people.
-fn size(bytes: u64) -> String {
-    match bytes {
-        0..10_000 => format!("{bytes} bytes"),
-        10_000..10_000_000 => format!("{} kB", bytes / 1000),
-        10_000_000..10_000_000_000 => format!("{} MB", bytes / 1_000_000),
-        _ => format!("{} GB", bytes / 1_000_000_000),
     }
 }
 
@@ -102,7 +92,7 @@ mod tests {
             bytes: 900,
             ..Contents::default()
         };
-        assert_eq!(line(&one), "1 process, 1 OpenCL call, 1 device command, 900 bytes");
+        assert_eq!(line(&one), "1 process, 1 OpenCL call, 1 device command, 900 B");
         let many = Contents {
             processes: 2,
             calls: Some(726),
@@ -113,10 +103,10 @@ mod tests {
         };
         assert_eq!(
             line(&many),
-            "2 processes, 726 OpenCL calls, 40 device commands (39 timed), 123 kB"
+            "2 processes, 726 OpenCL calls, 40 device commands (39 timed), 121 KiB"
         );
         let large =
             Contents { processes: 1, calls: None, bytes: 20_000_000_000, ..Contents::default() };
-        assert_eq!(line(&large), "1 process, 20 GB");
+        assert_eq!(line(&large), "1 process, 18.6 GiB");
     }
 }

@@ -241,20 +241,9 @@ pub fn time_or_dash(ns: Option<f64>) -> String {
     ns.map_or_else(|| "-".to_owned(), time)
 }
 
-/// Bytes with a binary unit.
+/// Bytes with a unit.
 pub fn bytes(n: u64) -> String {
-    let mut value = n as f64;
-    for unit in ["B", "KiB", "MiB", "GiB"] {
-        if value < 1023.5 {
-            return if unit == "B" {
-                format!("{n}B")
-            } else {
-                format!("{}{unit}", significant(value))
-            };
-        }
-        value /= 1024.0;
-    }
-    format!("{}TiB", significant(value))
+    clscope_io::text::bytes(n as f64).replace(' ', "")
 }
 
 /// A share as per cent.

@@ -260,7 +260,7 @@ pub fn rows(document: &Document, view: View, filter: &str) -> Rows {
         }
         View::Transfers => {
             let columns: [Column<'_, Transfer>; 6] = [
-                ("bytes/s", !ended, &|t| dash(t.bytes_per_second.map(|b| bytes(b as u64)))),
+                ("GB/s", !ended, &|t| dash(t.bytes_per_second.map(|b| format!("{:.2}", b * 1e-9)))),
                 ("time", ended, &|t| estimated(t.total_ns, time)),
                 ("count", ended, &|t| t.count.to_string()),
                 ("bytes", ended, &|t| bytes(t.bytes)),

@@ -31,7 +31,7 @@ pub fn python(stage: &Stage) -> Option<PathBuf> {
 
 /// The rows that a query of the stage's folders gives.
 #[track_caller]
-fn ask(stage: &Stage, python: &PathBuf, query: &str) -> Vec<Vec<Value>> {
+pub fn ask(stage: &Stage, python: &PathBuf, query: &str) -> Vec<Vec<Value>> {
     let run = Run::new(python, stage.path()).args(["-c", ASK, query]).run().success();
     serde_json::from_str(&run.stdout).unwrap()
 }

@@ -5,3 +5,4 @@ pub mod data_faults;
 pub mod goldens;
 pub mod merging;
 pub mod perfetto;
+pub mod power;

@@ -51,6 +51,10 @@ fn devices_and_programs_of_one_name_have_rows_that_differ() {
             assert!(text.contains(name.as_str()), "{arguments:?}: no {name}");
         }
     }
+    // What is followed names them as soon as it is read.
+    let top = stage.clscope(["top", "--once", "--format", "json", "t.clscope"]).run().success();
+    let top: Value = serde_json::from_str(&top.stdout).unwrap();
+    assert_eq!(rows(&top, "kernels").iter().map(key).collect::<BTreeSet<_>>(), keys);
     // The plain name means all of them, and one of them itself.
     let of = |name: &str| report(&stage, &["t.clscope", "--name", name]);
     assert_eq!(rows(&of("same*"), "kernels").len(), 6);

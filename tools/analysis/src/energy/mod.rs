@@ -54,7 +54,7 @@ pub use pooled::{Evidence, Load, Pooled, attribute_runs};
 pub use readings::by_load::{ByLoad, NotPlaced, place_by_load};
 pub use readings::response::Response;
 pub use readings::search::{Parameter, ResponseModel};
-pub use readings::sensor::{Series, SeriesFaults};
+pub use readings::sensor::{GAP_PERIODS, Series, SeriesFaults};
 pub use readings::stamps::restamped;
 pub use report::{
     Absence, Attribution, ClassEnergy, Drift, FloorEnergy, Gaps, GroupEnergy, IterationEnergy,

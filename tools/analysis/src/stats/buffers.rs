@@ -99,7 +99,8 @@ impl Buffers {
     pub(super) fn used(&mut self, command: &Command<'_>) {
         let record = &command.enqueued.record;
         let way = record.kind.direction();
-        if !matches!(way, Some(Direction::HostToDevice | Direction::DeviceToHost)) {
+        let copies = matches!(way, Some(Direction::HostToDevice | Direction::DeviceToHost));
+        if !copies || command.never_ran() {
             return;
         }
         let kind = self.known.get(&record.object).and_then(|at| self.kinds.get_mut(*at));
@@ -109,8 +110,8 @@ impl Buffers {
             Outcome::Untimed { .. } | Outcome::Unfinished(_) => None,
         };
         match way {
-            Some(Direction::HostToDevice) => kind.to_device.add(command.moved_bytes(), ns),
-            _ => kind.from_device.add(command.moved_bytes(), ns),
+            Some(Direction::HostToDevice) => kind.to_device.add(record.bytes, ns),
+            _ => kind.from_device.add(record.bytes, ns),
         }
     }
 }

@@ -11,6 +11,8 @@ use crate::interval::Interval;
 pub struct CommandSums {
     /// Commands enqueued.
     pub count: u64,
+    /// Of them those that never ran: they failed, or what they waited for had. They moved nothing.
+    pub failed: u64,
     /// START to END of the timed ones, device nanoseconds.
     pub time: Distribution,
     /// Of those whose stamps are no times, what passed on the host until they were known complete:
@@ -102,6 +104,7 @@ impl CommandSums {
         // One calibration errs alike for all that it is applied to.
         self.bias.uncertainty_ns += other.bias.uncertainty_ns;
         self.count += other.count;
+        self.failed += other.failed;
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.timed_bytes = self.timed_bytes.saturating_add(other.timed_bytes);
         self.time.merge(&other.time);
@@ -112,6 +115,12 @@ impl CommandSums {
     pub fn bounds(&self) -> Option<&Distribution> {
         let all = self.count > 0 && self.at_most.count() == self.count;
         all.then_some(&self.at_most)
+    }
+
+    /// Adds a command that never ran.
+    pub fn add_failed(&mut self) {
+        self.count += 1;
+        self.failed += 1;
     }
 
     /// Commands without a time.

@@ -285,6 +285,10 @@ impl Stats {
             busy.finish();
         }
         out.walls.iter_mut().for_each(Wall::finish);
+        // Ticks of unknown length are no time.
+        for (span, clock) in out.spans.iter_mut().zip(&trace.timeline.clocks) {
+            span.take_if(|_| !clock.is_known());
+        }
         out
     }
 
@@ -525,15 +529,19 @@ impl Stats {
         }
         let left_out =
             matches!(command.outcome, Outcome::Untimed { reason: Untimed::NotSampled, .. });
+        let failed = command.never_ran();
         if record.kind.is_kernel() {
             let sizes = self.sizes.entry((process, record.object)).or_default();
-            sizes.add(record.geometry, duration);
+            sizes.add(record.geometry, duration, failed);
         }
         let what = WaitedFor::identify(process, record);
         let part = WaitedFor::find_part(record, pass.variant);
         let sums = self.sums.entry((process, what, queue, part)).or_default();
         let probability = record.probability();
-        sums.add(command.moved_bytes(), duration, left_out, sampling, probability);
+        match failed {
+            true => sums.add_failed(),
+            false => sums.add(record.bytes, duration, left_out, sampling, probability),
+        }
         command.at_most_ns.into_iter().for_each(|ns| sums.at_most.add(ns));
         if sampling && !left_out && duration.is_some() && probability.is_none() {
             self.missing[process.0 as usize].bad_probabilities += 1;

@@ -271,9 +271,7 @@ impl Stats {
     /// or cannot have run where they are placed. Chance left none of them out.
     pub fn without_time(&self, process: ProcessIndex) -> Option<(u64, u64)> {
         let missing = self.missing.get(process.0 as usize)?;
-        let ran = |why: &Untimed| {
-            !matches!(why, Untimed::NotSampled | Untimed::Failed | Untimed::NeverStarted)
-        };
+        let ran = |why: &Untimed| *why != Untimed::NotSampled && !why.never_ran();
         let untimed = missing.untimed.iter().filter(|(why, _)| ran(why)).map(|(_, n)| n);
         let without = untimed.chain(missing.unfinished.values()).sum::<u64>();
         let queues = self.queues.range((process, 0)..=(process, u32::MAX)).map(|(_, queue)| queue);

@@ -13,6 +13,8 @@ pub struct OfSize {
     pub geometry: u32,
     /// Launches, timed or not.
     pub launches: u64,
+    /// Of them those that never ran.
+    pub failed: u64,
     /// Of the timed ones.
     pub time: Distribution,
 }
@@ -27,7 +29,7 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    pub(super) fn add(&mut self, geometry: u32, ns: Option<u64>) {
+    pub(super) fn add(&mut self, geometry: u32, ns: Option<u64>, failed: bool) {
         let at = match self.sizes.iter().position(|of| of.geometry == geometry) {
             Some(at) => at,
             None if self.sizes.len() < MOST => {
@@ -41,6 +43,7 @@ impl Sizes {
         };
         let of = &mut self.sizes[at];
         of.launches += 1;
+        of.failed += u64::from(failed);
         ns.into_iter().for_each(|ns| of.time.add(ns));
     }
 }
@@ -52,11 +55,11 @@ mod tests {
     #[test]
     fn sizes_are_kept_apart_and_bounded() {
         let mut sizes = Sizes::default();
-        (0..100).for_each(|i| sizes.add(1 + i % 2, (i % 2 == 0).then_some(5)));
+        (0..100).for_each(|i| sizes.add(1 + i % 2, (i % 2 == 0).then_some(5), false));
         let kept: Vec<_> =
             sizes.sizes.iter().map(|s| (s.geometry, s.launches, s.time.total())).collect();
         assert_eq!((kept, sizes.is_cut), (vec![(1, 50, 250), (2, 50, 0)], false));
-        (0..100).for_each(|i| sizes.add(i, None));
+        (0..100).for_each(|i| sizes.add(i, None, false));
         assert_eq!((sizes.sizes.len(), sizes.is_cut), (MOST, true));
     }
 }

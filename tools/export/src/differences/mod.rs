@@ -42,7 +42,7 @@ fn figure(metric: Metric, value: Option<f64>) -> String {
     match metric {
         Metric::Time => scaled(&[(1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns")]),
         Metric::Energy => scaled(&[(1.0, "J"), (1e-3, "mJ"), (1e-6, "uJ"), (1e-9, "nJ")]),
-        Metric::Bytes => scaled(&[(1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")]),
+        Metric::Bytes => clscope_io::text::bytes(value),
         // A sum of nothing is -0.
         Metric::Count => format!("{}", (value * 10.0).round() / 10.0 + 0.0),
     }

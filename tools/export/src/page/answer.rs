@@ -11,11 +11,9 @@ const NAMED: usize = 3;
 
 /// Writes them.
 pub fn answer(page: &mut Html, answer: &Answer, traces: &[String]) {
-    if answer.why.is_empty() {
-        return;
-    }
+    let Some(wall) = answer.run.wall_ns else { return };
     page.raw("<section id=\"why\"><h2>Why it takes ")
-        .put(time(answer.run.wall_ns))
+        .put(time(wall))
         .put(match answer.run.wall_processes {
             0 | 1 => String::new(),
             n => format!(" in {n} processes"),

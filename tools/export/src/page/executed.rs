@@ -4,8 +4,9 @@
 //! compute.
 
 use super::details::Details;
-use super::html::{Html, bytes, joules, time};
+use super::html::{Html, joules, time};
 use super::tables::{count, figure, percent, table};
+use clscope_io::text::bytes;
 use clscope_models::Missing;
 use clscope_models::explain::{Explained, Explanatory};
 use clscope_profile::energy::activity::{By, sized};

@@ -6,7 +6,7 @@ use super::html::{Html, joules, time};
 use super::tables::{count, format_interval, percent};
 use clscope_profile::interval::Interval;
 use clscope_profile::report::Report;
-use clscope_profile::report::data::Finding;
+use clscope_profile::report::data::{Commands, Finding};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Issues that are listed.
@@ -159,7 +159,7 @@ fn timing(report: &Report, out: &mut Vec<Said>) {
         say(out, "warning", None, RECORDING, text);
         return;
     }
-    let untimed: u64 = rows.map(|c| c.untimed.saturating_sub(c.left_out)).sum();
+    let untimed: u64 = rows.map(Commands::lacking).sum();
     if untimed > 0 {
         let text = format!(
             "{} of {} commands {} no device time, and sampling is not why: the notes on the recording say more.",

@@ -139,19 +139,6 @@ pub fn joules(j: f64) -> String {
     digits(value, unit)
 }
 
-const MIB: f64 = 1024.0 * 1024.0;
-
-/// Bytes for people, with the units of the other views.
-pub fn bytes(n: f64) -> String {
-    let (value, unit) = match n {
-        x if x >= 1023.5 * MIB => (n / (1024.0 * MIB), "GiB"),
-        x if x >= 1023.5 * 1024.0 => (n / MIB, "MiB"),
-        x if x >= 1023.5 => (n / 1024.0, "KiB"),
-        _ => (n, "B"),
-    };
-    digits(value, unit)
-}
-
 /// A figure of any unit: three digits at least, and powers of ten only where it has many.
 pub fn number(x: f64) -> String {
     match x.abs() {
@@ -213,9 +200,6 @@ mod tests {
         let name = "ä".repeat(1 << 19);
         assert!(cut(&name).chars().count() < NAME + 20 && cut(&name).ends_with("(1048576 bytes)"));
         assert_eq!(cut("a\u{2066}b\r"), "a\\u{2066}b\\r");
-        assert_eq!(
-            (time(1234.0), joules(0.0), bytes(5e6)),
-            ("1.23 µs".into(), "0 J".into(), "4.77 MiB".into())
-        );
+        assert_eq!((time(1234.0), joules(0.0)), ("1.23 µs".into(), "0 J".into()));
     }
 }

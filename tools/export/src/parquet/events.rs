@@ -214,7 +214,7 @@ impl<'t, 'a> Events<'t, 'a> {
             command.call.duration().into(),
             placed.map(|(p, _)| p.bound_ns).into(),
             outcome.into(),
-            (record.bytes > 0).then_some(record.bytes).into(),
+            Some(command.moved_bytes()).filter(|bytes| *bytes > 0).into(),
             record.probability().into(),
             size(global, 0),
             size(global, 1),

@@ -70,7 +70,7 @@ impl Sums<'_, '_> {
         ];
         for (section, of) in sections.iter().flat_map(|(name, of)| of.iter().map(|c| (*name, c))) {
             // Where all were timed, their sum is the total, without an interval.
-            let exact = (of.untimed == 0).then_some(of.time_ns.total as f64);
+            let exact = (of.untimed == of.failed).then_some(of.time_ns.total as f64);
             let estimate = of.estimate.as_ref().and_then(|e| e.total_ns);
             let t = &of.time_ns;
             to.row(&[
@@ -94,6 +94,7 @@ impl Sums<'_, '_> {
                 estimate.map(|e| e.value).or(exact).into(),
                 estimate.map(|e| e.low).into(),
                 estimate.map(|e| e.high).into(),
+                of.failed.into(),
             ])?;
         }
         Ok(())
@@ -229,7 +230,8 @@ impl Sums<'_, '_> {
         let origin_unix_ns = super::origin_unix_ns(self.trace);
         for counter in &self.power.counters {
             let host = self.trace.timeline.hosts.get(counter.host).map(|host| &host.name);
-            for (time, value) in counter.points.iter().filter(|point| point.1.is_finite()) {
+            let known = counter.points.windows(2).filter(|pair| pair[0].1.is_finite());
+            for (time, value, until) in known.map(|pair| (pair[0].0, pair[0].1, pair[1].0)) {
                 to.row(&[
                     self.traces.into(),
                     host.into(),
@@ -237,8 +239,9 @@ impl Sums<'_, '_> {
                     (*counter.unit).into(),
                     counter.pci.as_ref().into(),
                     time.0.saturating_sub(origin).into(),
-                    (*value).into(),
+                    value.into(),
                     origin_unix_ns.into(),
+                    until.0.saturating_sub(origin).into(),
                 ])?;
             }
         }

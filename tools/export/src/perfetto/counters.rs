@@ -1,5 +1,6 @@
 //! Owns the tracks of sensors and hardware counters: those of a GPU are its counters, with their
-//! units; a processor's are tracks of their own. Refuses to draw what is not known.
+//! units; a processor's are tracks of their own. Refuses to draw what is not known:
+//! a value that is no number ends the one before it.
 
 use super::Pen;
 use super::numbers::*;
@@ -65,8 +66,7 @@ pub(super) fn write<W: Write>(pen: &mut Pen<'_, '_, W>) -> io::Result<()> {
         let window = pen.window;
         // Readings from before the first call would make the timeline begin with emptiness.
         let from = window.begin.max(pen.document.view.trace().origin());
-        let points =
-            counter.points.iter().filter(|p| p.0 >= from && p.0 <= window.end && p.1.is_finite());
+        let points = counter.points.iter().filter(|p| p.0 >= from && p.0 <= window.end);
         match gpu {
             Some(gpu) => {
                 let gpu = pen.layout.gpu(gpu);

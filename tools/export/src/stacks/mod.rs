@@ -149,7 +149,7 @@ pub fn stacks_of(view: &View<'_>, by_site: bool) -> Result<Vec<Stack>, ReadingsE
             sums.0 += times.duration() as f64;
         }
         sums.1 += 1;
-        sums.2 = sums.2.saturating_add(record.bytes);
+        sums.2 = sums.2.saturating_add(command.moved_bytes());
     }
     let found = keys.into_iter().map(|(key, at)| (key, sums[at]));
     let mut stacks = Vec::with_capacity(found.len());

@@ -352,7 +352,7 @@ fn transfers_are_fitted_by_their_own_sizes() {
     let sizes: Vec<(u64, u64)> = (4..26).map(|e| (1 << e, 1)).collect();
     let found = device(&moving(&sizes, cost), None, ALL);
     let text = &found.transfers[0].statements[1].text;
-    assert!(text.contains("2.00 us + size / 4.00 GB/s, from 65.5 kB on 9.00 us + size"), "{text}");
+    assert!(text.contains("2.00 us + size / 4.00 GB/s, from 64.0 KiB on 9.00 us + size"), "{text}");
     assert_eq!(found.transfers[0].segments.len(), 2);
 }
 
@@ -463,11 +463,11 @@ fn pinned_memory_is_offered_to_what_does_not_use_it() {
     let said = &moved.statements.iter().find(|s| s.topic == "memory").unwrap();
     assert_eq!(said.evidence, Evidence::Measured);
     assert!(
-        said.text.starts_with("4 transfers (67.1 MB) from mapped memory that OpenCL"),
+        said.text.starts_with("4 transfers (64.0 MiB) from mapped memory that OpenCL"),
         "{said:?}"
     );
     assert!(
-        said.text.ends_with("4 transfers (67.1 MB) from the application's own memory"),
+        said.text.ends_with("4 transfers (64.0 MiB) from the application's own memory"),
         "{said:?}"
     );
     let lever = moved.levers.iter().find(|l| l.text.contains("CL_MEM_ALLOC_HOST_PTR")).unwrap();

@@ -3,6 +3,7 @@
 
 use super::Number;
 use crate::figure::{Evidence, Figure};
+use clscope_io::text::bytes;
 use clscope_profile::interval::Spoken;
 
 /// A sentence, and the numbers in it by themselves.
@@ -154,11 +155,6 @@ pub(super) fn joules(joules: f64) -> String {
     prefixed(joules, "J", &[(1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n")])
 }
 
-/// Bytes, in powers of ten.
-pub(super) fn bytes(bytes: f64) -> String {
-    if bytes < 1e3 { format!("{bytes:.0} B") } else { prefixed(bytes, "B", &LARGE) }
-}
-
 /// A count with a unit.
 pub(super) fn many(value: f64, unit: &str) -> String {
     if value < 1e4 { format!("{value:.0} {unit}") } else { prefixed(value, unit, &LARGE) }
@@ -193,7 +189,6 @@ mod tests {
         assert_eq!(time(2.653e6), "2.65 ms");
         assert_eq!(time(999.9), "1.00 us");
         assert_eq!(time(3.2e9), "3.20 s");
-        assert_eq!((bytes(64.0), bytes(7.3e10)), ("64 B".to_owned(), "73.0 GB".to_owned()));
         assert_eq!(many(17.18e9, "FLOP"), "17.2 GFLOP");
         assert_eq!(many(412.0, "gaps"), "412 gaps");
         assert_eq!(joules(0.0021), "2.10 mJ");
@@ -202,6 +197,6 @@ mod tests {
         assert_eq!(doubt(Figure::exact(10.0, Evidence::Measured), bytes), "");
         // More than the value itself is no half-width of what is above 0.
         let wide = Figure::new(4e8, 3.3e7, 1.4e9, Evidence::Measured);
-        assert_eq!(doubt(wide, bytes), " (33.0 MB to 1.40 GB)");
+        assert_eq!(doubt(wide, bytes), " (31.5 MiB to 1.30 GiB)");
     }
 }

@@ -39,8 +39,9 @@ pub struct Run {
     pub command: String,
     pub processes: usize,
     /// The base of all shares: time recorded, without repetitions; of several processes that
-    /// enqueued commands the sum, as launches, times and joules of the rows are.
-    pub wall_ns: f64,
+    /// enqueued commands the sum, as launches, times and joules of the rows are. Null where nothing
+    /// was recorded, or no clock is known.
+    pub wall_ns: Option<f64>,
     /// How many processes that is the sum of.
     pub wall_processes: usize,
     /// Devices that ran commands.

@@ -24,7 +24,8 @@ impl Answer {
     pub fn new(report: &Report, trace: &Trace<'_>, stats: &Stats) -> Self {
         let mut out = rows::rows(report, trace, stats);
         let divided = causes::divide(report, trace, stats, &out);
-        (out.run.wall_ns, out.run.wall_processes) = (divided.wall_ns, divided.processes);
+        out.run.wall_ns = Some(divided.wall_ns).filter(|_| divided.processes > 0);
+        out.run.wall_processes = divided.processes;
         out.buffers = buffers::rows(stats);
         out.patterns = patterns::patterns(report, trace, &out.buffers);
         let habits = Habits::gather(trace, stats);
@@ -57,17 +58,11 @@ fn time(ns: f64) -> String {
 
 /// Bytes with two digits, as the first screen shows them, too.
 pub fn bytes(n: f64) -> String {
-    let mut value = n;
-    for unit in ["B", "KiB", "MiB", "GiB"] {
-        if value < 1023.5 {
-            return match value < 9.95 && unit != "B" {
-                true => format!("{value:.1} {unit}"),
-                false => format!("{value:.0} {unit}"),
-            };
-        }
-        value /= 1024.0;
+    let (value, unit) = clscope_io::text::in_unit_of_bytes(n);
+    match value < 9.95 && unit != "B" {
+        true => format!("{value:.1} {unit}"),
+        false => format!("{value:.0} {unit}"),
     }
-    format!("{value:.1} TiB")
 }
 
 /// A share in per cent.

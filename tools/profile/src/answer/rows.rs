@@ -12,7 +12,7 @@ use crate::report::data::{Commands, Function};
 use clscope_analysis::Trace;
 use clscope_analysis::input::Definitions;
 use clscope_analysis::stats::Stats;
-use clscope_analysis::stats::sketch::Distribution;
+use clscope_analysis::stats::sizes::OfSize;
 use clscope_analysis::time::{ProcessIndex, ThreadIndex};
 use clscope_trace::record::Direction;
 use clscope_trace::replace;
@@ -34,8 +34,10 @@ pub fn rows(report: &Report, trace: &Trace<'_>, stats: &Stats) -> Answer {
     let devices: BTreeSet<&str> =
         report.devices.iter().filter(|d| d.extent_ns > 0).map(|d| d.name.as_str()).collect();
     let sizes = sizes(trace, stats);
+    // Parts of a device are one device in the heading.
+    let on: BTreeSet<&Option<String>> = report.kernels.iter().map(|of| &of.device).collect();
     let kernels = report.kernels.iter().flat_map(|of| {
-        let row = kernel(of, report, &sizes, devices.len(), &share);
+        let row = kernel(of, report, &sizes, on.len(), &share);
         by_size(of, row, &sizes, &share)
     });
     Answer {
@@ -83,7 +85,7 @@ fn run(report: &Report, wall: f64, devices: &BTreeSet<&str>) -> Run {
     Run {
         command: name_programs(report),
         processes: report.processes.len(),
-        wall_ns: wall,
+        wall_ns: Some(wall),
         wall_processes: 1,
         devices: devices.iter().map(|name| (*name).to_owned()).collect(),
         busy: report.busy().map(|(_, share)| share),
@@ -99,9 +101,9 @@ fn total(of: &Commands) -> Option<Interval> {
     }
 }
 
-/// By name of a kernel: its sizes in words with their launches and times, and whether there are
+/// By name of a kernel: its sizes in words with what was launched of each, and whether there are
 /// more.
-type Sizes = BTreeMap<String, (BTreeMap<String, (u64, Distribution)>, bool)>;
+type Sizes = BTreeMap<String, (BTreeMap<String, OfSize>, bool)>;
 
 fn sizes(trace: &Trace<'_>, stats: &Stats) -> Sizes {
     let mut out = Sizes::new();
@@ -110,9 +112,10 @@ fn sizes(trace: &Trace<'_>, stats: &Stats) -> Sizes {
         let (of, more) = out.entry(d.kernel_name(*kernel).into_owned()).or_default();
         *more |= sizes.is_cut;
         for size in &sizes.sizes {
-            let (launches, time) = of.entry(size_in_words(d, size.geometry)).or_default();
-            *launches += size.launches;
-            time.merge(&size.time);
+            let sum = of.entry(size_in_words(d, size.geometry)).or_default();
+            sum.launches += size.launches;
+            sum.failed += size.failed;
+            sum.time.merge(&size.time);
         }
     }
     out
@@ -149,7 +152,7 @@ fn kernel(
     let time = total(of);
     let (known, more) = sizes.get(&of.name).map_or((0, false), |(of, more)| (of.len(), *more));
     let each = sizes.get(&of.name).into_iter().flat_map(|(of, _)| of);
-    let most = each.max_by_key(|(_, (launches, _))| *launches);
+    let most = each.max_by_key(|(_, of)| of.launches);
     let class = class(report, "kernel", &of.name);
     let (median, p95) = match &of.estimate {
         Some(estimate) => (estimate.median_ns, estimate.p95_ns),
@@ -168,7 +171,7 @@ fn kernel(
         share: time.and_then(|time| share(time.value)),
         time_ns: time,
         launches: of.count,
-        untimed: of.untimed.saturating_sub(of.left_out),
+        untimed: of.lacking(),
         median_ns: median,
         p95_ns: p95.filter(|_| of.count >= FOR_P95),
         joules_per_launch: class.and_then(|c| c.joules_per_launch),
@@ -187,8 +190,8 @@ fn by_size(
     share: &dyn Fn(f64) -> Option<f64>,
 ) -> Vec<KernelRow> {
     let Some((each, false)) = sizes.get(&of.name) else { return vec![row] };
-    let timed = each.values().map(|(_, time)| time.count()).sum::<u64>();
-    let medians: Option<Vec<f64>> = each.values().map(|(_, time)| time.quantile(0.5)).collect();
+    let timed = each.values().map(|of| of.time.count()).sum::<u64>();
+    let medians: Option<Vec<f64>> = each.values().map(|of| of.time.quantile(0.5)).collect();
     let medians = medians.unwrap_or_default();
     let most = medians.iter().copied().fold(0.0, f64::max);
     let least = medians.iter().copied().fold(f64::INFINITY, f64::min);
@@ -198,15 +201,15 @@ fn by_size(
         return vec![row];
     }
     let exact = |ns: f64| Interval::around(ns, 0.0);
-    let of_size = |(size, (launches, time)): (&String, &(u64, Distribution))| KernelRow {
+    let of_size = |(size, of): (&String, &OfSize)| KernelRow {
         size: Some(size.clone()),
         of_size: true,
-        share: share(time.total() as f64),
-        time_ns: Some(exact(time.total() as f64)),
-        launches: *launches,
-        untimed: launches.saturating_sub(time.count()),
-        median_ns: time.quantile(0.5).map(exact),
-        p95_ns: time.quantile(0.95).filter(|_| time.count() >= FOR_P95).map(exact),
+        share: share(of.time.total() as f64),
+        time_ns: Some(exact(of.time.total() as f64)),
+        launches: of.launches,
+        untimed: of.launches.saturating_sub(of.time.count() + of.failed),
+        median_ns: of.time.quantile(0.5).map(exact),
+        p95_ns: of.time.quantile(0.95).filter(|_| of.time.count() >= FOR_P95).map(exact),
         joules_per_launch: None,
         joules_per_launch_below: None,
         watts: None,
@@ -244,7 +247,7 @@ fn copies(report: &Report, stats: &Stats, share: &dyn Fn(f64) -> Option<f64>) ->
             share: time.and_then(|time| share(time.value)),
             time_ns: time,
             count: rows.iter().map(|row| row.count).sum(),
-            untimed: rows.iter().map(|row| row.untimed.saturating_sub(row.left_out)).sum(),
+            untimed: rows.iter().map(|row| row.lacking()).sum(),
             bytes,
             gigabytes_per_second: rate,
             joules_per_copy: class.and_then(|c| c.joules_per_launch),
@@ -298,14 +301,16 @@ fn host(report: &Report, wall: f64) -> Vec<HostRow> {
         let polls = f.name == "clGetEventInfo" && wait.is_some();
         HostRow {
             function: f.name.clone(),
-            share: if wall > 0.0 { ns / wall } else { 0.0 },
+            share: ns / wall,
             time_ns: ns,
             calls: f.calls,
             median_ns: f.time_ns.median,
             waited_for: waited_for.map(|text| if polls { format!("polls: {text}") } else { text }),
         }
     };
-    let mut rows: Vec<HostRow> = report.functions.iter().map(row).collect();
+    // Without a known clock no time of the host is.
+    let timed = report.functions.iter().filter(|_| wall > 0.0);
+    let mut rows: Vec<HostRow> = timed.map(row).collect();
     rows.sort_by(|a, b| b.time_ns.total_cmp(&a.time_ns));
     rows
 }

@@ -70,8 +70,8 @@ pub struct Track {
     /// PCI address and UUID of its device.
     pub pci: Option<String>,
     pub uuid: Option<String>,
-    /// From when on which mean holds; the last value to the end of the recording.
-    pub points: Vec<(HostNs, f64)>,
+    /// From when on which mean holds, for each stretch without a hole; the last is its end.
+    pub stretches: Vec<Vec<(HostNs, f64)>>,
 }
 
 /// One counter.

@@ -190,16 +190,17 @@ pub fn windows_of(
 
 /// A figure over time; `None` where it never was anything but 0.
 fn track(of: Input, device: &PhysicalDevice, from: &Recorded) -> Option<Track> {
-    let end = of.windows.last().map(|w| (w.1, w.2))?;
-    let points: Vec<(HostNs, f64)> =
-        of.windows.iter().map(|(begin, _, mean)| (*begin, *mean)).chain([end]).collect();
-    points.iter().any(|p| p.1 != 0.0).then(|| Track {
+    let stretches = of.windows.chunk_by(|last, next| next.0 <= last.1).map(|windows| {
+        let end = windows.last().map(|w| (w.1, w.2));
+        windows.iter().map(|(begin, _, mean)| (*begin, *mean)).chain(end).collect()
+    });
+    of.windows.iter().any(|w| w.2 != 0.0).then(|| Track {
+        stretches: stretches.collect(),
         name: format!("{} {} ({}), decoded as specified", from.about.name, of.name, of.unit),
         unit: of.unit,
         host: from.host,
         pci: device.pci.clone(),
         uuid: device.uuid.clone(),
-        points,
     })
 }
 

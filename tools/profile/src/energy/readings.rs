@@ -76,6 +76,14 @@ impl Sensor {
         })
     }
 
+    /// Joules from its first reading to its last; `None` of what counts none, of what never moved,
+    /// and where readings are missing between the two.
+    pub fn joules(&self) -> Option<f64> {
+        let is_whole = self.series.quantity == Quantity::Energy && self.starts.is_empty();
+        let joules = self.points.last()?.1 - self.points.first()?.1;
+        (is_whole && self.dead.is_none() && joules > 0.0).then_some(joules)
+    }
+
     /// From the first reading of each recording to its last, in order of time.
     fn stretches(&self) -> Vec<(HostNs, HostNs)> {
         let ends = |of: &[(HostNs, f64)]| Some((of.first()?.0, of.last()?.0));

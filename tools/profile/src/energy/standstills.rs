@@ -27,10 +27,13 @@ const STEPS: f64 = 5.0;
 const MISSING: f64 = 2.0 / 3.0;
 const LATE: f64 = 2.0;
 
-impl Standstills {
-    /// The plane of a processor's graphics draws nothing for as long as they are switched off.
-    const SWITCHED_OFF: &'static str = "PP1";
+/// Whether a plane may stand still without missing anything: that of a processor's graphics draws
+/// nothing for as long as they are switched off.
+pub fn rests_without_power(plane: &str) -> bool {
+    plane == "PP1"
+}
 
+impl Standstills {
     /// For people: for how long, and what follows.
     pub fn describe(&self) -> String {
         let seconds: f64 = self.times.iter().map(|(from, to)| to.seconds_since(*from)).sum();
@@ -123,7 +126,7 @@ pub(super) fn take_out(sensor: &mut Sensor) -> Option<Standstills> {
     }
     let counter = Counter::of(sensor);
     let points = counter.points;
-    let is_idle = sensor.series.plane == Standstills::SWITCHED_OFF;
+    let is_idle = rests_without_power(&sensor.series.plane);
     let mut times = Vec::new();
     let mut from = 0;
     for at in 1..=points.len() {
@@ -238,6 +241,8 @@ mod tests {
             let [(begin, end)] = found.times[..] else { panic!("{found:?}") };
             let whole = end.seconds_since(begin);
             prop_assert!((whole - length as f64 * 1e-3).abs() <= 2e-3 * step as f64, "{whole} {length}");
+            // What was drawn meanwhile is missing from any sum over it.
+            prop_assert_eq!(sensor.joules(), None);
             let (joules, seconds) = left(&sensor);
             // A reading tells of the energy up to the update before it.
             let open = 4e-3 * step as f64 * watts;
@@ -254,6 +259,7 @@ mod tests {
             let mut sensor = updated(watts, (update, read), &[(from, from + length)], true);
             let before = sensor.clone();
             prop_assert_eq!(take_out(&mut sensor), None);
+            prop_assert!(sensor.joules().is_some());
             prop_assert_eq!(sensor, before);
         }
     }

@@ -331,6 +331,9 @@ pub struct Commands {
     pub untimed: u64,
     /// Of them those that sampling left out.
     pub left_out: u64,
+    /// Of them those that never ran: they failed, or what they waited for had.
+    #[schemars(default)]
+    pub failed: u64,
     /// Of the time of its section, estimated where sampling left launches out.
     pub share: Option<f64>,
     pub bytes: u64,
@@ -364,6 +367,11 @@ pub struct Over {
 }
 
 impl Commands {
+    /// Those that ran without a device time, and sampling did not leave them out: sums lack theirs.
+    pub fn lacking(&self) -> u64 {
+        self.untimed.saturating_sub(self.left_out.saturating_add(self.failed))
+    }
+
     /// Total time: of the timed ones, or estimated.
     pub fn total(&self) -> f64 {
         self.estimate

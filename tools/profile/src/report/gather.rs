@@ -90,6 +90,7 @@ fn commands(name: &str, sums: &CommandSums, others: Interval) -> Commands {
         count: sums.count,
         untimed: sums.untimed(),
         left_out: sums.left_out(),
+        failed: sums.failed,
         share: share.map(|s| s.value),
         bytes: sums.bytes,
         gigabytes_per_second: sums.gigabytes_per_second(),

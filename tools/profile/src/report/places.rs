@@ -157,7 +157,7 @@ impl Sum {
         let total = of.total();
         self.time = plus(self.time, total);
         self.left_out += of.left_out();
-        self.without += of.count - total.map_or(0, |_| of.covered());
+        self.without += of.count - of.failed - total.map_or(0, |_| of.covered());
         let own = self.classes.entry(ran).or_default();
         *own = (plus(own.0, total), own.1 + of.count);
     }

@@ -59,14 +59,14 @@ pub fn render(report: &Report, traces: &[String], width: usize) -> String {
     let answer = &report.answer;
     let width = width.max(NARROWEST);
     let mut out = Screen { page: Page::default(), lines: 0, width };
-    out.put(&heading(answer, width));
+    out.put(&heading(report, width));
     for text in report.changes.iter().flat_map(clscope_profile::changes::Changes::lines).take(2) {
         out.put(&shorten::middle(&format!("changed: {text}"), width));
     }
     if let Some(text) = report.running() {
         out.put(&shorten::middle(&text, width));
     }
-    why(answer, &mut out);
+    why(report, &mut out);
     advise(answer, traces, &mut out);
     if !answer.kernels.is_empty() || !answer.copies.is_empty() || !answer.host.is_empty() {
         out.put("");
@@ -121,8 +121,8 @@ pub fn render(report: &Report, traces: &[String], width: usize) -> String {
 
 /// What the application does again and again, where that matters.
 fn patterns(answer: &Answer) -> Vec<&str> {
-    let matters =
-        |of: &&Pattern| of.time_ns.is_some_and(|ns| ns >= PATTERNS.1 * answer.run.wall_ns);
+    let least = answer.run.wall_ns.map(|wall| PATTERNS.1 * wall);
+    let matters = |of: &&Pattern| of.time_ns.zip(least).is_some_and(|(ns, least)| ns >= least);
     let of = answer.patterns.iter().filter(matters).take(PATTERNS.0);
     of.map(|pattern| pattern.text.as_str()).collect()
 }
@@ -226,9 +226,13 @@ fn figure_or_below(of: Option<&Interval>, below: Option<f64>) -> String {
 }
 
 /// The run in a line.
-fn heading(answer: &Answer, width: usize) -> String {
-    let run = &answer.run;
-    let mut facts = length(run);
+fn heading(report: &Report, width: usize) -> String {
+    let run = &report.answer.run;
+    let mut facts = match run.wall_ns {
+        Some(wall) => length(wall, run),
+        None if report.totals.calls == 0 => "nothing was recorded".to_owned(),
+        None => "its times are not known".to_owned(),
+    };
     let mut state = String::new();
     if let Some(busy) = &run.busy {
         let about = if busy.estimated { "~" } else { "" };
@@ -240,7 +244,8 @@ fn heading(answer: &Answer, width: usize) -> String {
     let command = if run.command.is_empty() { "a run".into() } else { line(&run.command) };
     let left = |facts: &str| width.saturating_sub(facts.chars().count() + state.len() + 2);
     match &run.devices[..] {
-        [] if answer.why.is_empty() => facts = "nothing was recorded".to_owned(),
+        [] if report.totals.calls == 0 => {}
+        [] if report.totals.commands == 0 => facts += ", no device command",
         [] => facts += ", no command has a device time",
         [one] => {
             // What the command leaves; where both are long, half.
@@ -255,21 +260,24 @@ fn heading(answer: &Answer, width: usize) -> String {
 }
 
 /// How long the run took: of several processes all of their time, as of everything below.
-fn length(run: &Run) -> String {
+fn length(wall: f64, run: &Run) -> String {
     match run.wall_processes {
-        0 | 1 => time(run.wall_ns),
-        n => format!("{} in {n} processes", time(run.wall_ns)),
+        0 | 1 => time(wall),
+        n => format!("{} in {n} processes", time(wall)),
     }
 }
 
-fn why(answer: &Answer, out: &mut Screen) {
-    if answer.why.is_empty() {
-        out.put("");
-        out.put("No OpenCL call was recorded: clscope doctor says what to check.");
-        return;
-    }
+fn why(report: &Report, out: &mut Screen) {
+    let answer = &report.answer;
     out.put("");
-    out.put(&format!("WHY IT TAKES {}", length(&answer.run)));
+    let Some(wall) = answer.run.wall_ns else {
+        out.put(match report.totals.calls {
+            0 => "No OpenCL call was recorded: clscope doctor says what to check.",
+            _ => "When it ran is not known: clscope report --all says why.",
+        });
+        return;
+    };
+    out.put(&format!("WHY IT TAKES {}", length(wall, &answer.run)));
     let (first, rest) = answer.first_causes(CAUSES - 1);
     let mut spare = CAUSE_LINES.saturating_sub(first.len() + usize::from(rest.is_some()));
     for cause in first {

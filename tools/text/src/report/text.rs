@@ -53,7 +53,6 @@ struct Shape<'s> {
     count: &'static str,
     /// Whether some were left out by sampling: figures are estimates, with their intervals.
     sampled: bool,
-    untimed: bool,
     corrected: bool,
     /// Whether they move bytes.
     moves: bool,
@@ -63,14 +62,17 @@ struct Shape<'s> {
 /// The interval of the mean is the total's.
 fn table_of_commands<'r>(rows: impl IntoIterator<Item = &'r Commands>, of: &Shape<'_>) -> Table {
     let sampled = of.sampled;
-    let columns: [Column<'_, Commands>; 17] = [
+    let rows: Vec<&Commands> = rows.into_iter().collect();
+    let any = |what: fn(&Commands) -> u64| rows.iter().any(|k| what(k) > 0);
+    let columns: [Column<'_, Commands>; 18] = [
         ("share", true, &share),
         ("total", true, &total),
         (PLUS_MINUS, sampled, &|k| interval(k, |e| e.total_ns)),
         ("corrected", of.corrected, &corrected),
         (of.count, true, &|k| k.count.to_string()),
         ("timed", sampled, &|k| k.time_ns.count.to_string()),
-        ("untimed", of.untimed, &|k| k.untimed.saturating_sub(k.left_out).to_string()),
+        ("untimed", any(Commands::lacking), &|k| k.lacking().to_string()),
+        ("failed", any(|k| k.failed), &|k| k.failed.to_string()),
         ("bytes", of.moves, &|k| bytes(k.bytes)),
         ("GB/s", of.moves, &|k| dash(k.gigabytes_per_second.map(|r| format!("{r:.2}")))),
         ("mean", true, &|k| of_all(k, |e| e.mean_ns, |s| s.mean)),
@@ -82,7 +84,7 @@ fn table_of_commands<'r>(rows: impl IntoIterator<Item = &'r Commands>, of: &Shap
         ("max", true, &|k| of_timed(k, |s| s.max.map(|ns| ns as f64))),
         (of.last.0, true, of.last.1),
     ];
-    Table::of_rows(rows, &columns)
+    Table::of_rows(rows.iter().copied(), &columns)
 }
 
 /// The share of commands, unknown where nothing was timed; estimates are marked.
@@ -158,14 +160,13 @@ fn kernels(report: &Report, shown: &Shown, out: &mut Page) {
     });
     put!(out, "\nKernels by device time: {launches}{all}{less}{part}");
     let several = report.kernels.iter().any(|k| k.device != report.kernels[0].device);
-    let untimed = rows.iter().any(|k| k.untimed > k.left_out);
     let corrected = rows.iter().any(|k| k.corrected_total_ns.is_some());
     let name = |k: &Commands| match &k.device {
         Some(device) if several => format!("{} on {device}", k.name),
         _ => k.name.clone(),
     };
     let last = ("kernel", &name as &dyn Fn(&Commands) -> String);
-    let shape = Shape { count: "launches", sampled, untimed, corrected, moves: false, last };
+    let shape = Shape { count: "launches", sampled, corrected, moves: false, last };
     let limit = shown.limit(rows.len());
     let table = table_of_commands(rows[..limit].iter().copied(), &shape);
     out.push_str(&table.render(shown.width));
@@ -211,7 +212,6 @@ fn transfers(report: &Report, shown: &Shown, out: &mut Page) {
     let plain = Shape {
         count: "count",
         sampled: false,
-        untimed: false,
         corrected: false,
         moves: false,
         last: ("command", &|c| c.name.clone()),

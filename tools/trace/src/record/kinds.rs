@@ -149,6 +149,13 @@ reasons! {
     }
 }
 
+impl Untimed {
+    /// Whether the command never ran, or not to its end: it has no time to lack, and moved nothing.
+    pub const fn never_ran(self) -> bool {
+        matches!(self, Self::Failed | Self::NeverStarted)
+    }
+}
+
 reasons! {
     /// Why records were dropped.
     DropReason: u64, from_u64 {

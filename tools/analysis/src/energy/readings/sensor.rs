@@ -102,7 +102,8 @@ pub(crate) enum RowKind {
     Window,
 }
 
-const GAP_PERIODS: f64 = 4.0;
+/// Readings that are further apart than so many of their typical steps leave a hole.
+pub const GAP_PERIODS: f64 = 4.0;
 
 /// Windows of a counter are joined until the blur of an edge is this part of them. A blurred edge
 /// takes some of a kernel's energy for its neighbour's, which pulls all rates towards their mean;

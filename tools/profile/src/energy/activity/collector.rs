@@ -99,6 +99,9 @@ impl<'t, 'a, 's> Collector<'t, 'a, 's> {
     /// Takes an event, whose times an alignment has placed.
     pub fn add(&mut self, event: &Event<'_>) {
         let Event::Command(command) = event else { return };
+        if command.never_ran() {
+            return;
+        }
         let record = &command.enqueued.record;
         let key = (command.process.0, record.queue);
         let Self { trace, by, devices, of, sampled, names, shapes: known } = self;
