@@ -488,6 +488,8 @@ fn only_commands_that_ran_lack_a_time() {
                 };
             }
         }
+        let other = CommandSpec::transfer(9, 1, CommandKind::ReadBufferRect, 1_000_000);
+        p.thread(0).enqueue(8_000_000, 8_001_000, &other).untimed(8_200_000, 9, reason);
         p.exit(9_000_000, 0);
         let of = report(&[p.build()]);
         let never = matches!(reason, Untimed::Failed | Untimed::NeverStarted);
@@ -501,8 +503,17 @@ fn only_commands_that_ran_lack_a_time() {
             assert_eq!(row.lacking(), lacking, "{reason:?}");
         }
         assert_eq!(of.transfers[0].bytes, if never { 3000 } else { 4000 }, "{reason:?}");
-        let rows = (of.answer.kernels[0].untimed, of.answer.copies[0].untimed);
-        assert_eq!(rows, (of.kernels[0].lacking(), of.transfers[0].lacking()), "{reason:?}");
+        let (launches, copies) = (&of.answer.kernels[0], &of.answer.copies[0]);
+        let all = of.transfers.iter().map(|row| row.lacking()).sum::<u64>();
+        assert_eq!(
+            (launches.untimed, copies.untimed),
+            (of.kernels[0].lacking(), all),
+            "{reason:?}"
+        );
+        // Copies of a kind that never ran take nothing from what is known of the others.
+        assert_eq!(copies.time_ns.is_some(), never, "{reason:?}");
+        let rate = copies.gigabytes_per_second.unwrap();
+        assert!((rate - 1000.0 / 40_000.0).abs() < 1e-9, "{reason:?}: {rate}");
     }
 }
 

@@ -42,7 +42,7 @@ pub fn overview(
         let top = curve.points.iter().map(|p| p.1).fold(1e-9, f64::max);
         page.raw("<text x=\"4\" y=\"").put(y + 12).raw("\">").name(&curve.name);
         page.raw(", up to ").put(format_args!("{top:.1}")).raw("</text>");
-        for known in curve.points.split(|point| !point.1.is_finite()) {
+        for known in curve.points.split(|p| !p.1.is_finite()).filter(|known| !known.is_empty()) {
             page.raw("<polyline class=\"power\" points=\"");
             for (at, value) in known {
                 let x = *at as f64 / length.max(1) as f64 * 1200.0;

@@ -234,13 +234,14 @@ fn copies(report: &Report, stats: &Stats, share: &dyn Fn(f64) -> Option<f64>) ->
         if rows.is_empty() {
             return None;
         }
-        let times: Option<Vec<Interval>> = rows.iter().map(|row| total(row)).collect();
+        let ran = rows.iter().filter(|row| row.count > row.failed);
+        let times: Option<Vec<Interval>> = ran.map(|row| total(row)).collect();
         let time = times.and_then(|times| times.into_iter().reduce(Interval::join));
         let bytes = rows.iter().map(|row| row.bytes).sum();
-        let rate = match rows[..] {
-            [one] => one.gigabytes_per_second,
-            _ => time.filter(|t| t.value > 0.0).map(|t| bytes as f64 / t.value),
-        };
+        // Bytes of those without a time are in no rate.
+        let each =
+            rows.iter().filter_map(|row| Some((row.gigabytes_per_second?, total(row)?.value)));
+        let (moved, ns) = each.fold((0.0, 0.0), |sum, (rate, ns)| (sum.0 + rate * ns, sum.1 + ns));
         let class = class(report, "transfer", of.name());
         Some(CopyRow {
             direction: direction(of),
@@ -249,7 +250,7 @@ fn copies(report: &Report, stats: &Stats, share: &dyn Fn(f64) -> Option<f64>) ->
             count: rows.iter().map(|row| row.count).sum(),
             untimed: rows.iter().map(|row| row.lacking()).sum(),
             bytes,
-            gigabytes_per_second: rate,
+            gigabytes_per_second: (ns > 0.0).then(|| moved / ns),
             joules_per_copy: class.and_then(|c| c.joules_per_launch),
             joules_per_copy_below: class.and_then(|c| c.joules_per_launch_below),
         })

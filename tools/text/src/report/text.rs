@@ -51,9 +51,6 @@ pub fn render(report: &Report, shown: &Shown) -> String {
 struct Shape<'s> {
     /// The title of their number.
     count: &'static str,
-    /// Whether some were left out by sampling: figures are estimates, with their intervals.
-    sampled: bool,
-    corrected: bool,
     /// Whether they move bytes.
     moves: bool,
     last: (&'static str, &'s dyn Fn(&Commands) -> String),
@@ -61,18 +58,19 @@ struct Shape<'s> {
 
 /// The interval of the mean is the total's.
 fn table_of_commands<'r>(rows: impl IntoIterator<Item = &'r Commands>, of: &Shape<'_>) -> Table {
-    let sampled = of.sampled;
     let rows: Vec<&Commands> = rows.into_iter().collect();
-    let any = |what: fn(&Commands) -> u64| rows.iter().any(|k| what(k) > 0);
+    let any = |has: fn(&Commands) -> bool| rows.iter().any(|k| has(k));
+    // Figures of sampled ones are estimates, with their intervals.
+    let sampled = any(|k| k.left_out > 0);
     let columns: [Column<'_, Commands>; 18] = [
         ("share", true, &share),
         ("total", true, &total),
         (PLUS_MINUS, sampled, &|k| interval(k, |e| e.total_ns)),
-        ("corrected", of.corrected, &corrected),
+        ("corrected", any(|k| k.corrected_total_ns.is_some()), &corrected),
         (of.count, true, &|k| k.count.to_string()),
         ("timed", sampled, &|k| k.time_ns.count.to_string()),
-        ("untimed", any(Commands::lacking), &|k| k.lacking().to_string()),
-        ("failed", any(|k| k.failed), &|k| k.failed.to_string()),
+        ("untimed", any(|k| k.lacking() > 0), &|k| k.lacking().to_string()),
+        ("failed", any(|k| k.failed > 0), &|k| k.failed.to_string()),
         ("bytes", of.moves, &|k| bytes(k.bytes)),
         ("GB/s", of.moves, &|k| dash(k.gigabytes_per_second.map(|r| format!("{r:.2}")))),
         ("mean", true, &|k| of_all(k, |e| e.mean_ns, |s| s.mean)),
@@ -160,13 +158,12 @@ fn kernels(report: &Report, shown: &Shown, out: &mut Page) {
     });
     put!(out, "\nKernels by device time: {launches}{all}{less}{part}");
     let several = report.kernels.iter().any(|k| k.device != report.kernels[0].device);
-    let corrected = rows.iter().any(|k| k.corrected_total_ns.is_some());
     let name = |k: &Commands| match &k.device {
         Some(device) if several => format!("{} on {device}", k.name),
         _ => k.name.clone(),
     };
     let last = ("kernel", &name as &dyn Fn(&Commands) -> String);
-    let shape = Shape { count: "launches", sampled, corrected, moves: false, last };
+    let shape = Shape { count: "launches", moves: false, last };
     let limit = shown.limit(rows.len());
     let table = table_of_commands(rows[..limit].iter().copied(), &shape);
     out.push_str(&table.render(shown.width));
@@ -209,13 +206,7 @@ fn short_direction(direction: &'static str) -> &'static str {
 }
 
 fn transfers(report: &Report, shown: &Shown, out: &mut Page) {
-    let plain = Shape {
-        count: "count",
-        sampled: false,
-        corrected: false,
-        moves: false,
-        last: ("command", &|c| c.name.clone()),
-    };
+    let plain = Shape { count: "count", moves: false, last: ("command", &|c| c.name.clone()) };
     if !report.transfers.is_empty() {
         let total: u64 = report.transfers.iter().fold(0, |sum, t| sum.saturating_add(t.bytes));
         put!(
@@ -228,10 +219,9 @@ fn transfers(report: &Report, shown: &Shown, out: &mut Page) {
                 report.totals.transfer_estimate_ns.as_ref()
             )
         );
-        let sampled = report.transfers.iter().any(|t| t.left_out > 0);
         let name = |t: &Commands| format!("{}{}", t.name, t.direction.map_or("", short_direction));
         let last = ("transfer", &name as &dyn Fn(&Commands) -> String);
-        let shape = Shape { sampled, moves: true, last, ..plain };
+        let shape = Shape { moves: true, last, ..plain };
         let table = table_of_commands(&report.transfers, &shape);
         out.push_str(&table.render(shown.width));
         bounded(&report.transfers, out);
