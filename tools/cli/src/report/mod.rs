@@ -138,7 +138,7 @@ pub fn run(args: &Args) -> Result<()> {
         names: None,
     });
     let mut report = view.times();
-    if report.duration_ns.is_none() && refuse_unreadable(&report.issues) {
+    if report.totals.calls == 0 && refuse_unreadable(&report.issues) {
         bail!("nothing of {} could be read", report.traces.join(", "));
     }
     progress.stage("attributes energy");
