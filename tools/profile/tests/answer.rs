@@ -524,7 +524,9 @@ fn ticks_of_unknown_length_are_shown_nowhere() {
     for anchors in 0..3usize {
         let mut p = ProcessBuilder::standard(host, 7, 1);
         p.defs.retain(|def| !matches!(def, Def::Anchor(_)));
-        (0..anchors).for_each(|i| drop(p.anchor(i as u64 * 5_000_000)));
+        for i in 0..anchors {
+            p.anchor(i as u64 * 5_000_000);
+        }
         p.thread(0).plain(function::FINISH, 1_000, 5_000_000, 0, 1);
         let of = report(&[p.build()]);
         let is_known = anchors > 1;

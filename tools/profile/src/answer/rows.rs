@@ -239,8 +239,9 @@ fn copies(report: &Report, stats: &Stats, share: &dyn Fn(f64) -> Option<f64>) ->
         let time = times.and_then(|times| times.into_iter().reduce(Interval::join));
         let bytes = rows.iter().map(|row| row.bytes).sum();
         // Bytes of those without a time are in no rate.
-        let each =
-            rows.iter().filter_map(|row| Some((row.gigabytes_per_second?, total(row)?.value)));
+        let each = rows
+            .iter()
+            .filter_map(|row| Some((row.gigabytes_per_second?, row.time_ns.total as f64)));
         let (moved, ns) = each.fold((0.0, 0.0), |sum, (rate, ns)| (sum.0 + rate * ns, sum.1 + ns));
         let class = class(report, "transfer", of.name());
         Some(CopyRow {
