@@ -1,9 +1,11 @@
 //! Keeps what is addressed to the application away from our own work on its threads: cancellation,
-//! signals, and SIGXFSZ for a write by the recorder that a limit of file sizes refuses. The fast
-//! path needs none of it: it makes no call that could be a cancellation point.
+//! signals, and SIGXFSZ for a write by the recorder that a limit of file sizes refuses; and what that
+//! work leaves in a thread away from the application (`thread_state`). The fast path needs none of
+//! it: it makes no call that could be a cancellation point, and computes with integers.
 //!
 //! Refuses to stand around a call of the application's: that keeps its own cancellation points.
 
+use super::thread_state::ThreadState;
 use std::ffi::c_int;
 
 /// `PTHREAD_CANCEL_DISABLE` of pthread.h.
@@ -39,6 +41,7 @@ pub fn uncancelled<R>(run: impl FnOnce() -> R) -> R {
     // SAFETY: a valid state, and room for the one before.
     unsafe { pthread_setcancelstate(CANCEL_DISABLE, &mut before) };
     let _back = Back(before);
+    let _state = ThreadState::keep();
     run()
 }
 

@@ -11,6 +11,7 @@ use super::ring::runs;
 pub use super::thread::{FRESH, OWN, Thread, thread};
 use crate::abi::entry::Site;
 use crate::os::memory;
+use crate::os::thread_state::ThreadState;
 use crate::os::undisturbed::uncancelled;
 use crate::recording::{self, state, state::Begun};
 use clscope_trace::record;
@@ -296,6 +297,7 @@ pub fn protect<R>(otherwise: R, run: impl FnOnce() -> R) -> R {
 /// As [`protect`], for what writes records: what it calls that could be a cancellation point is
 /// [`uncancelled`] by itself, so that a record costs nothing for it.
 fn caught<R>(otherwise: R, run: impl FnOnce() -> R) -> R {
+    let _state = ThreadState::keep();
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(value) => {
             if memory::is_short() {

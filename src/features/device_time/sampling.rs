@@ -176,8 +176,13 @@ impl Local {
     }
 }
 
-/// A threshold with the probability that it realises.
+/// A threshold with the probability that it realises, of so many bits that it is exact: what is
+/// rounded sets a flag of the application's thread.
 fn packed(threshold: u32) -> u64 {
+    let threshold = match threshold {
+        u32::MAX => return u64::from(u32::MAX) | (u64::from(1f32.to_bits()) << 32),
+        other => other & !(0xff >> other.leading_zeros().min(8)),
+    };
     let probability = (f64::from(threshold) / 4_294_967_296.0) as f32;
     u64::from(threshold) | (u64::from(probability.to_bits()) << 32)
 }
