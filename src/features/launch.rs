@@ -346,7 +346,7 @@ pub unsafe fn record<'a>(
     }
     let timed = plan.timed && !plan.awaited && (plan.ours || held(what.site, event));
     if !plan.ours {
-        let unprofiled = queue.is_some_and(|q| q.profiling_added) && !app_profiling;
+        let unprofiled = queue.is_some_and(Queue::hides_times);
         let timing = match timed {
             _ if plan.awaited => {
                 queue.inspect(|q| q.reads.marked());

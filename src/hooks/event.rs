@@ -6,7 +6,7 @@ use crate::abi::constants as cl;
 use crate::abi::entry::{H, P, Returned, Site};
 use crate::abi::signatures as f;
 use crate::facts::info;
-use crate::facts::objects;
+use crate::facts::objects::{self, EventFacts};
 use crate::facts::user_events;
 use crate::features::{capture, device_time};
 use crate::hooks::{callbacks, launching_thread};
@@ -158,6 +158,29 @@ pub unsafe fn clGetEventInfo(
     code
 }
 
+/// Whether the application asked for no times of this command, and its queue has them all the same.
+/// The runtime says of which queue it is: it gives the address of an event that is gone to another,
+/// which need not have been seen.
+fn hides_times(site: Site, event: H, known: Option<EventFacts>) -> bool {
+    if !device_time::current().is_some_and(|times| times.adds_profiling.load(Ordering::Relaxed)) {
+        return false;
+    }
+    guard::protect(false, || {
+        let handle = info::handle(api::clGetEventInfo.own(site.slot), event, info::EVENT_QUEUE);
+        let queue = match (handle.is_null(), known) {
+            (true, Some(facts)) => device_time::queue_at(facts.queue),
+            _ => device_time::queue(handle).or_else(|| device_time::former_queue(handle)),
+        };
+        let Some(queue) = queue else { return false };
+        let hides = match known.filter(|facts| facts.queue == queue.index) {
+            Some(facts) => facts.unprofiled,
+            // Made past the recorder, or while nothing was recorded.
+            None => queue.hides_times(),
+        };
+        hides && !super::queue::answers_without_profiling(site, queue)
+    })
+}
+
 #[inline(never)]
 pub unsafe fn clGetEventProfilingInfo(
     site: Site,
@@ -173,22 +196,7 @@ pub unsafe fn clGetEventProfilingInfo(
         return unsafe { real(event, param_name, size, value, size_ret) };
     };
     let known = objects::event(event);
-    let unprofiled = match known {
-        Some(facts) => facts.unprofiled,
-        // The command was enqueued while nothing was recorded: its queue is queried.
-        None => device_time::queue(info::handle(
-            api::clGetEventInfo.own(site.slot),
-            event,
-            info::EVENT_QUEUE,
-        ))
-        .is_some_and(|q| q.profiling_added && !q.app_profiling.load(Ordering::Relaxed)),
-    };
-    let answered = || {
-        known
-            .and_then(|facts| device_time::queue_at(facts.queue))
-            .is_some_and(|q| super::queue::answers_without_profiling(site, q))
-    };
-    let unprofiled = unprofiled && !guard::protect(false, answered);
+    let unprofiled = hides_times(site, event, known);
     let code = if unprofiled {
         // The application created this queue without profiling: it must not be answered, nor its
         // buffers be written to.

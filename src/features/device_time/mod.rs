@@ -110,6 +110,8 @@ pub struct DeviceTime {
     report: Report,
     told: Option<Told>,
     queues: List<Queue>,
+    /// Whether profiling was ever added to a queue.
+    pub adds_profiling: AtomicBool,
     /// Queues by handle: addresses of queues that are never freed, even, with [`GONE`] beside them.
     handles: Map,
     reaper: reaper::Reaper,
@@ -150,6 +152,7 @@ impl DeviceTime {
             told,
             sampler,
             queues: List::new(),
+            adds_profiling: AtomicBool::new(false),
             handles: Map::new(),
             reaper: reaper::Reaper::new(),
             clocks: Robust::made_anew(Vec::new()),
@@ -182,6 +185,12 @@ impl Queue {
     #[inline(always)]
     pub fn next_place(&self) -> *const i8 {
         self.pending.next_place()
+    }
+
+    /// Whether its commands have times that the application did not ask for.
+    #[inline]
+    pub fn hides_times(&self) -> bool {
+        self.profiling_added && !self.app_profiling.load(Ordering::Relaxed)
     }
 
     /// Takes note that a command of it waits for a timed one, by the index of its queue.

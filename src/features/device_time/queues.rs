@@ -52,6 +52,9 @@ pub fn queue_created(device: &DeviceTime, new: NewQueue) -> &'static Queue {
     if let (Some(sampler), false) = (&device.sampler, new.is_processor) {
         sampler.set_dear();
     }
+    if new.profiling_added {
+        device.adds_profiling.store(true, Ordering::Relaxed);
+    }
     let place = device.queues.reserve();
     let queue: &'static Queue = Box::leak(Box::new(Queue {
         id: objects::new_id(),

@@ -16,6 +16,7 @@ use crate::features::device_time::{self, Made, NewQueue, Queue};
 use crate::features::intel_queue;
 use crate::hooks::calls::{define, ended, ended_query};
 use crate::hooks::checked::stale::{self, Of};
+use crate::os::memory::readable::{PAGE, is_there};
 use crate::recording;
 use crate::recording::guard::{self, Entered};
 use crate::runtime::functions as api;
@@ -333,7 +334,8 @@ unsafe fn array(properties: P) -> Option<Vec<u64>> {
     // A runtime stops at the first key that it refuses, and what is behind that need not be there:
     // so we do not trust the next page.
     let there = |i: usize| {
-        i == 0 || (at as usize + i * 8) % LEAST_PAGE >= 8 || readable(at.wrapping_add(i))
+        let place = at as usize + i * 8;
+        i == 0 || place % PAGE >= 8 || is_there(place)
     };
     for i in 0..2 * MOST_PROPERTIES {
         if !there(i) {
@@ -347,32 +349,6 @@ unsafe fn array(properties: P) -> Option<Vec<u64>> {
         }
     }
     None
-}
-
-/// No machine has smaller pages.
-const LEAST_PAGE: usize = 4096;
-
-/// Whether eight bytes can be read. The system looks: it takes the set of signals before it refuses
-/// what to do with it.
-#[cold]
-fn readable(at: *const u64) -> bool {
-    let nothing_to_do = -1i32;
-    // SAFETY: an invalid operation changes nothing, whatever the address; errno is the calling
-    // thread's own.
-    unsafe {
-        let errno = libc::__errno_location();
-        let before = *errno;
-        libc::syscall(
-            libc::SYS_rt_sigprocmask,
-            nothing_to_do,
-            at,
-            std::ptr::null_mut::<u64>(),
-            8usize,
-        );
-        let fault = *errno == libc::EFAULT;
-        *errno = before;
-        !fault
-    }
 }
 
 /// A copy of the array with the profiling bit in it.
@@ -453,8 +429,7 @@ pub unsafe fn clGetCommandQueueInfo(
         guard::protect((), || device_time::look_before_counts(entered.thread, known));
         entered.start_now();
     }
-    let masked = known.filter(|q| q.profiling_added);
-    let code = match (masked, param_name) {
+    let code = match (known.filter(|q| q.profiling_added), param_name) {
         (Some(known), cl::CL_QUEUE_PROPERTIES_ARRAY) => {
             let twin = guard::unseen(|| Twin::create(site, known));
             let asked = twin.as_ref().map_or(queue, |t| t.queue);
@@ -467,9 +442,10 @@ pub unsafe fn clGetCommandQueueInfo(
             let code = guard::real_call(&entered, || unsafe {
                 real(queue, param_name, size, value, size_ret)
             });
-            if let (Some(known), 0, true) =
-                (masked, code, param_name == cl::CL_QUEUE_PROPERTIES && !value.is_null())
-                && !known.app_profiling.load(Ordering::Relaxed)
+            if code == 0
+                && param_name == cl::CL_QUEUE_PROPERTIES
+                && !value.is_null()
+                && known.is_some_and(Queue::hides_times)
             {
                 // SAFETY: the runtime has just written a cl_command_queue_properties there.
                 unsafe { without_profiling(value) };
@@ -504,10 +480,7 @@ pub unsafe fn clSetCommandQueueProperty(
     let code =
         guard::real_call(&entered, || unsafe { real(queue, properties, enable, old_properties) });
     if let (0, Some(known)) = (code, device_time::queue(queue)) {
-        if known.profiling_added
-            && !known.app_profiling.load(Ordering::Relaxed)
-            && !old_properties.is_null()
-        {
+        if known.hides_times() && !old_properties.is_null() {
             // SAFETY: the runtime has just written there.
             unsafe { without_profiling(old_properties) };
         }

@@ -12,7 +12,6 @@ use crate::hooks::checked::stale::{self, Of};
 use crate::recording::guard;
 use crate::runtime::functions as api;
 use clscope_trace::record::CommandKind as K;
-use std::sync::atomic::Ordering;
 
 /// Whether the call that is under way is the application's own and came in by this way, recorded or
 /// not.
@@ -106,9 +105,11 @@ pub(super) fn arrived<const S: usize>(function: u16, command: &Command<'_>) -> b
 
 /// Properties that the recorder added to those that the application gave a queue.
 pub(super) fn added(queue: H) -> u64 {
-    let ours = device_time::queue(queue)
-        .is_some_and(|q| q.profiling_added && !q.app_profiling.load(Ordering::Relaxed));
-    if ours { cl::CL_QUEUE_PROFILING_ENABLE } else { 0 }
+    if device_time::queue(queue).is_some_and(device_time::Queue::hides_times) {
+        cl::CL_QUEUE_PROFILING_ENABLE
+    } else {
+        0
+    }
 }
 
 /// Whether the handle with this value still is a queue of the application's.

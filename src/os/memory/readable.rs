@@ -3,10 +3,12 @@
 //! whether a stack has room. Raises no signal, and changes nothing. Refuses to say how long that
 //! holds.
 
+use crate::os::limits::limit;
+use crate::os::thread_state::ThreadState;
 use crate::os::undisturbed::undisturbed;
 
 /// Smallest page of any machine.
-const PAGE: usize = 4096;
+pub const PAGE: usize = 4096;
 
 /// Less than what lies between the first stack of a process and its other memory.
 const NEAR: u64 = 64 << 20;
@@ -16,14 +18,9 @@ const NEAR: u64 = 64 << 20;
 pub fn has_stack(bytes: usize) -> bool {
     let local = 0u8;
     let here = std::hint::black_box(&raw const local).expose_provenance();
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: asks for an address that the system laid at the top of the first stack, and for a
-    // limit, which there is room for.
-    let top = unsafe {
-        libc::getrlimit(libc::RLIMIT_STACK, &mut limit);
-        libc::getauxval(libc::AT_RANDOM) as usize
-    };
-    let limit = limit.rlim_cur.min(NEAR) as usize;
+    // SAFETY: asks for an address that the system laid at the top of the first stack.
+    let top = unsafe { libc::getauxval(libc::AT_RANDOM) } as usize;
+    let limit = limit(libc::RLIMIT_STACK).map_or(NEAR, |most| most.min(NEAR)) as usize;
     if let Some(used) = top.checked_sub(here).filter(|used| *used < limit) {
         return limit - used > bytes;
     }
@@ -60,17 +57,20 @@ pub fn is_readable(address: usize, bytes: usize) -> bool {
     covers(&maps, address - address % PAGE, end, is_there)
 }
 
-/// Whether a page that may be read is there: of a file's mapping those behind its end are not.
-fn is_there(page: usize) -> bool {
-    undisturbed(|| {
-        let page = std::ptr::with_exposed_provenance_mut(page);
-        // SAFETY: as if the page were read; where it cannot be, there is an error code. Linux before
-        // 5.14 does not know the question, and then it is taken to be there.
-        unsafe {
-            libc::madvise(page, PAGE, libc::MADV_POPULATE_READ) == 0
-                || *libc::__errno_location() == libc::EINVAL
-        }
-    })
+/// Whether eight bytes can be read: of a file's mapping those behind its last page cannot. The system
+/// looks, whatever its version and its pages: it takes the set of signals before it refuses what to
+/// do with it.
+#[cold]
+pub fn is_there(at: usize) -> bool {
+    let nothing_to_do = -1i32;
+    let _state = ThreadState::keep();
+    // SAFETY: an invalid operation changes nothing, whatever the address; errno is the calling
+    // thread's own.
+    unsafe {
+        let nowhere = std::ptr::null_mut::<u64>();
+        libc::syscall(libc::SYS_rt_sigprocmask, nothing_to_do, at, nowhere, 8usize);
+        *libc::__errno_location() != libc::EFAULT
+    }
 }
 
 /// Whether a range is mapped without a gap and readable, by `/proc/self/maps`, and the last page of
@@ -165,8 +165,37 @@ mod tests {
         assert!(!is_readable(0, 1) && is_readable(0, 0) && !is_readable(usize::MAX, 2));
     }
 
+    /// Has `madvise` refused on the calling thread as Linux before 5.14 does what it does not know.
+    fn forget_madvise() {
+        let [load, jump, end] = [0x20, 0x15, 0x06];
+        let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
+        let mut filter = [
+            step(load, 0, 0, 0),
+            step(jump, 0, 1, libc::SYS_madvise as u32),
+            step(end, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EINVAL as u32),
+            step(end, 0, 0, libc::SECCOMP_RET_ALLOW),
+        ];
+        let program = libc::sock_fprog { len: 4, filter: filter.as_mut_ptr() };
+        // SAFETY: a program of that length, of the calling thread alone.
+        unsafe {
+            assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+            let mode = libc::SECCOMP_MODE_FILTER;
+            assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const program), 0);
+        }
+    }
+
+    /// By every version of the system.
     #[test]
     fn pages_behind_the_end_of_a_file_are_not_readable() {
+        find_the_end();
+        let old = || {
+            forget_madvise();
+            find_the_end();
+        };
+        std::thread::scope(|all| all.spawn(old).join().unwrap());
+    }
+
+    fn find_the_end() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(3 * PAGE as u64 + 1).unwrap();
         let pages = Pages::new(8, Some(&file));
