@@ -1,6 +1,8 @@
 //! File descriptors beside the application's: high numbers, and few where few are
 //! allowed.
 
+use super::limits::limit;
+use super::thread_state::ThreadState;
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd};
 
@@ -12,11 +14,9 @@ const OURS: u64 = 8;
 
 /// Moves a descriptor out of the way of the application's.
 pub fn raised(file: File) -> File {
-    // SAFETY: an all-zero rlimit is valid and writable.
-    let mut limit: libc::rlimit = unsafe { std::mem::zeroed() };
-    // SAFETY: as above. Where few are allowed, the last ones; where it fails, none are.
-    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
-    let last = i32::try_from(limit.rlim_cur.saturating_sub(OURS)).unwrap_or(i32::MAX);
+    // Where few are allowed, the last ones.
+    let most = limit(libc::RLIMIT_NOFILE).map_or(u64::MAX, |most| most.saturating_sub(OURS));
+    let last = i32::try_from(most).unwrap_or(i32::MAX);
     for floor in [512, 128, last] {
         // SAFETY: a valid descriptor; the duplicate is owned by the File made from it, the original
         // is closed by its own.
@@ -29,11 +29,16 @@ pub fn raised(file: File) -> File {
     file
 }
 
+/// Whether descriptors 0 to 2 are open: else a file that is opened would be one of them, for a moment,
+/// before it can be moved out of the way.
+pub fn has_standard_descriptors() -> bool {
+    // SAFETY: any number may be asked for.
+    let is_open = |number| unsafe { libc::fcntl(number, libc::F_GETFD) } >= 0;
+    let _state = ThreadState::keep();
+    (0..3).all(is_open)
+}
+
 /// Whether the application leaves descriptors to us.
 pub fn descriptors_to_spare() -> bool {
-    // SAFETY: an all-zero rlimit is valid and writable.
-    let mut limit: libc::rlimit = unsafe { std::mem::zeroed() };
-    // SAFETY: as above.
-    let failed = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } != 0;
-    failed || limit.rlim_cur >= LEAST_DESCRIPTORS
+    limit(libc::RLIMIT_NOFILE).is_none_or(|most| most >= LEAST_DESCRIPTORS)
 }

@@ -3,6 +3,7 @@
 //! in the thread that starts one as well as in the new one. The constructor of a library that is
 //! being opened holds that lock, and may be waiting for the call that starts the thread.
 
+use super::limits::limit;
 use super::locks::futex;
 use super::locks::lock::clock;
 use super::memory;
@@ -20,6 +21,9 @@ use std::time::Duration;
 /// thread cannot have its thread-local data.
 const BESIDES: usize = 1 << 20;
 const STACK: usize = 256 * 1024;
+
+/// With fewer threads allowed (`ulimit -u`) the application needs them all.
+const LEAST_THREADS: u64 = 256;
 
 /// How long a new thread is given to take what it needs. It needs nothing that others hold: only a
 /// busy machine makes it come later. It must have begun before the application shuts itself into a
@@ -70,6 +74,11 @@ struct Start {
     name: &'static CStr,
     begun: Arc<AtomicU32>,
     job: Box<dyn FnOnce() + Send>,
+}
+
+/// Whether the application leaves threads to us: each counts as one of its user's processes.
+pub fn has_threads_to_spare() -> bool {
+    limit(libc::RLIMIT_NPROC).is_none_or(|most| most >= LEAST_THREADS)
 }
 
 /// Starts a thread with a small stack and every signal blocked: the application's handlers must

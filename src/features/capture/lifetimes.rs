@@ -5,12 +5,15 @@
 use super::super::beside;
 use super::look::{self, Effort};
 use super::pool::{self, Pool};
-use super::{FLYING, LAST_SLICE, SLICE, is_free, program, state, wanted};
+use super::{
+    CRAMPED, FLYING, LAST_SLICE, SLICE, UNOPENED, is_free, program, state, wanted, why_not_now,
+};
 use crate::abi::constants as cl;
 use crate::abi::entry::H;
 use crate::facts::arguments::{Allocated, ask};
 use crate::facts::info as facts;
-use crate::recording;
+use crate::os::threads;
+use crate::recording::{self, guard};
 use crate::runtime::functions as api;
 use crate::settings::config;
 use clscope_trace::values::Sample;
@@ -21,9 +24,11 @@ pub fn made(slot: usize, context: H, bytes: usize, how: Option<Allocated>) {
     if !wanted() || config::get().sample == Some(Sample::Plan) {
         return;
     }
+    let may_ask = state(|s| s.pool(slot, context).is_some_and(|pool| pool.knows_ahead()));
+    let may_ask = may_ask == Some(true) || is_free() == Some(true);
     let would = state(|s| {
         let pool = s.pool(slot, context)?;
-        pool.made(bytes as u64, how);
+        pool.made(bytes as u64, how, may_ask);
         Some(pool.would_grow())
     });
     if would.flatten() == Some(true) {
@@ -87,12 +92,25 @@ pub fn gives_back(code: i32) -> bool {
 /// The application asks for a context's count of references: queues and memory of the recorder's hold
 /// their context in some runtimes, and must not be seen.
 pub fn context_counted(context: usize) {
-    let is_it = |pool: &Pool| pool.context == context;
-    if !wanted() || state(|s| s.pools.iter().any(is_it)) != Some(true) || is_free() != Some(true) {
+    let is_it = move |pool: &Pool| pool.context == context;
+    if !wanted() || state(|s| s.pools.iter().any(is_it)) != Some(true) {
         return;
     }
-    look::look(Effort::Some(SLICE));
-    apart(|pool| is_it(pool) && pool.is_resting(), |pool| pool.release(true));
+    let give_back = move || {
+        look::look(Effort::Some(SLICE));
+        apart(|pool| is_it(pool) && pool.is_resting(), |pool| pool.release(true));
+    };
+    match is_free() {
+        Some(true) => give_back(),
+        // Another thread has the stack that this one lacks.
+        None if why_not_now() == CRAMPED => {
+            let job = move || guard::unseen(|| guard::protect((), give_back));
+            let _gave = threads::answer(c"clscope-count", LAST_SLICE, job);
+        }
+        // No file is needed for it.
+        None if why_not_now() == UNOPENED => give_back(),
+        _ => {}
+    }
 }
 
 /// The application gives a context back for good.

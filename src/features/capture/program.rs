@@ -10,6 +10,7 @@ use crate::facts::arguments::ask;
 use crate::facts::programs::{binary, build_text, origin};
 use crate::facts::{compiled, info};
 use crate::os::locks::fork_safe::ForkSafe;
+use crate::os::memory;
 use crate::os::shared::maps::HashMap;
 use crate::runtime::functions as api;
 use crate::settings::config;
@@ -18,6 +19,10 @@ use std::sync::Arc;
 
 /// Most bytes of one form of a program, and of all that are kept of programs.
 const MOST: usize = 64 << 20;
+
+/// Bytes that a runtime may take to hand a binary out: PoCL 3.1 takes 256 MiB at a time, and does not
+/// survive that they are refused.
+const ASKING: usize = 1 << 30;
 
 /// What is known of programs, by program and device: it is asked for once, and goes on to be known
 /// where the application has given the program back. Handles come again, and a program may be built
@@ -137,6 +142,9 @@ impl Program {
         // take many times what the application takes: PoCL compiles all kernels for it.
         let is_asked = forms.is_empty() || !config::get().captures.is_empty();
         match is_asked || !info_of::is_processor(slot, device) {
+            true if !memory::can_map(ASKING) => {
+                missing = Some("no binary: the process may have too little memory".to_owned());
+            }
             true => match binary(slot, program, device, MOST) {
                 Ok(bytes) => forms.push(Form::new("program.bin", "binary", bytes)),
                 Err(why) => missing = Some(format!("no binary: {why}")),

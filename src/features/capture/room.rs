@@ -1,11 +1,12 @@
 //! Owns how much memory a copy of a launch's memory may take: a quarter of what is free, a
-//! sixteenth where that is a guess, or where the process's address space is limited: what a runtime
+//! sixteenth where that is a guess, or where the process's memory is limited: what a runtime
 //! makes of an allocation there is not known. Refuses to take any.
 
 use super::info::is_hosts;
 use crate::abi::constants as cl;
 use crate::abi::entry::H;
 use crate::facts::arguments::ask;
+use crate::os::limits::limit;
 use crate::os::undisturbed::undisturbed;
 use crate::runtime::functions as api;
 
@@ -56,20 +57,15 @@ fn left(limit: &str, used: &str) -> Option<u64> {
     Some(limit.saturating_sub(used))
 }
 
-/// What the limit of address space leaves, where there is one.
+/// What limits of address space and of the process's own memory leave, where there are some.
 fn space_left(statm: &str) -> Option<u64> {
-    // SAFETY: an all-zero rlimit is valid and writable.
-    let mut limit: libc::rlimit = unsafe { std::mem::zeroed() };
-    // SAFETY: as above.
-    if unsafe { libc::getrlimit(libc::RLIMIT_AS, &mut limit) } != 0
-        || limit.rlim_cur == libc::RLIM_INFINITY
-    {
-        return None;
-    }
     // SAFETY: no preconditions.
     let page = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()?;
-    let pages: u64 = statm.split_ascii_whitespace().next()?.parse().ok()?;
-    Some(limit.rlim_cur.saturating_sub(pages.saturating_mul(page)))
+    let left = |(of, field)| {
+        let pages: u64 = statm.split_ascii_whitespace().nth(field)?.parse().ok()?;
+        Some(limit(of)?.saturating_sub(pages.saturating_mul(page)))
+    };
+    [(libc::RLIMIT_AS, 0), (libc::RLIMIT_DATA, 5)].into_iter().filter_map(left).min()
 }
 
 #[cfg(test)]

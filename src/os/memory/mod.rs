@@ -6,6 +6,7 @@
 mod arena;
 pub mod readable;
 
+use crate::os::limits::limit;
 use crate::os::memory::arena::Arena;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
@@ -80,13 +81,9 @@ pub fn is_unmapped(address: usize) -> bool {
     found != 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::ENOMEM)
 }
 
-/// Whether a limit is set on the process's address space.
+/// Whether a limit is set on the process's address space, or on its memory of its own.
 pub fn is_limited() -> bool {
-    // SAFETY: an all-zero rlimit is valid and writable.
-    let mut limit: libc::rlimit = unsafe { std::mem::zeroed() };
-    // SAFETY: as above.
-    let known = unsafe { libc::getrlimit(libc::RLIMIT_AS, &mut limit) } == 0;
-    known && limit.rlim_cur != libc::RLIM_INFINITY
+    [libc::RLIMIT_AS, libc::RLIMIT_DATA].into_iter().any(|of| limit(of).is_some())
 }
 
 /// Whether the process may map so many bytes more, at this moment.
@@ -95,7 +92,9 @@ pub fn can_map(bytes: usize) -> bool {
     unsafe {
         let (none, private) =
             (std::ptr::null_mut(), libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
-        let at = libc::mmap(none, bytes, libc::PROT_NONE, private, -1, 0);
+        // What can be written counts for each limit.
+        let own = libc::PROT_READ | libc::PROT_WRITE;
+        let at = libc::mmap(none, bytes, own, private, -1, 0);
         at != libc::MAP_FAILED && libc::munmap(at, bytes) == 0
     }
 }

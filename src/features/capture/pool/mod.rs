@@ -337,14 +337,20 @@ impl Pool {
         of.own(is_shared, self.is_unified)
     }
 
-    /// The application has made memory of so many bytes: a buffer or image, or shared memory.
-    pub fn made(&mut self, bytes: u64, how: Option<Allocated>) {
+    /// Whether it is known how much is made ahead, for which the system is asked once.
+    pub fn knows_ahead(&self) -> bool {
+        self.ahead.is_some()
+    }
+
+    /// The application has made memory of so many bytes: a buffer or image, or shared memory. Where the
+    /// system may not be asked how much there is, none is made ahead.
+    pub fn made(&mut self, bytes: u64, how: Option<Allocated>, may_ask: bool) {
         let is_shared = how.is_some();
         if let (Some(how), 0) = (how, self.shared.all) {
             self.is_unified = how != Allocated::Svm;
         }
         self.seen = self.seen.saturating_add(bytes);
-        let [many, one] = self.ahead();
+        let [many, one] = if may_ask { self.ahead() } else { [0, 0] };
         let of = if is_shared { &mut self.shared } else { &mut self.buffer };
         of.all = of.all.saturating_add(copies(bytes));
         // Room for some launches that nothing waits between; of larger ones for one.
@@ -536,14 +542,14 @@ mod tests {
         // SAFETY: a value that nothing is asked about.
         let mut place = Pool::new(0, unsafe { H::from_word(8) });
         place.ahead = Some([0, 0]);
-        place.made(7000, None);
+        place.made(7000, None, true);
         place.buffer.wanted = 1 << 20;
         assert!(place.would_grow());
         let (mut grown, token) = place.leave();
         assert!(place.is_place_of(&token) && !grown.is_place_of(&token));
         // Meanwhile the application makes memory, gives some back, and a launch lacks more.
-        place.made(5000, None);
-        place.made(300, None);
+        place.made(5000, None, true);
+        place.made(300, None, true);
         place.freed(300, false);
         place.buffer.wanted = 9 << 20;
         assert!(!place.would_grow(), "one grows at a time");
@@ -568,7 +574,7 @@ mod tests {
             pool.ahead = Some(limits);
             let (mut growths, mut first) = (0, 0);
             for _ in 0..1000 {
-                pool.made(size, None);
+                pool.made(size, None, true);
                 if pool.would_grow() {
                     growths += 1;
                     (pool.buffer.bytes, pool.buffer.wanted) = (pool.buffer.wanted as usize, 0);

@@ -6,6 +6,7 @@ pub mod disturbances;
 pub mod endings;
 pub mod faults;
 pub mod generated;
+pub mod own_state;
 pub mod real_apps;
 pub mod refusals;
 pub mod sandboxes;

@@ -52,8 +52,10 @@ const CALLS: &[&str] = &[
     "memfd_create",
 ];
 /// What an application does in there.
-const WHAT: &[&str] =
-    &["calls", "launches", "kernels", "events", "map", "user", "build", "threads", "fork", "leave"];
+const WHAT: &[&str] = &[
+    "calls", "launches", "kernels", "events", "map", "user", "build", "context", "threads", "fork",
+    "leave",
+];
 
 /// Exit code, signal and output of a run.
 type Seen = (Option<i32>, Option<i32>, String);
