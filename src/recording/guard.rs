@@ -291,13 +291,17 @@ pub fn real_call<R>(entered: &Entered, call: impl FnOnce() -> R) -> R {
 /// Runs the recorder's code: a panic in it is caught, reported once, and ends recording only. The
 /// thread is not cancelled meanwhile: a forced unwinding would end in here.
 pub fn protect<R>(otherwise: R, run: impl FnOnce() -> R) -> R {
-    uncancelled(|| caught(otherwise, run))
+    uncancelled(|| contained(otherwise, run))
 }
 
 /// As [`protect`], for what writes records: what it calls that could be a cancellation point is
 /// [`uncancelled`] by itself, so that a record costs nothing for it.
 fn caught<R>(otherwise: R, run: impl FnOnce() -> R) -> R {
     let _state = ThreadState::keep();
+    contained(otherwise, run)
+}
+
+fn contained<R>(otherwise: R, run: impl FnOnce() -> R) -> R {
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(value) => {
             if memory::is_short() {

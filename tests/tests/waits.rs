@@ -55,6 +55,12 @@ const PLACES: &[(&str, &str, usize, &str)] = &[
     ("features/call_sites.rs", ".lock()", 1, "the holder writes one definition"),
     ("features/capture/calls.rs", ".read)", 1, "on request, a read that does not block"),
     (
+        "features/capture/lifetimes.rs",
+        "threads::answer(",
+        1,
+        "`LAST_SLICE`; the thread waits for 20 ms at most, and gives memory of the recorder's back",
+    ),
+    (
         "features/capture/pool/mod.rs",
         "waiting::ended(",
         2,

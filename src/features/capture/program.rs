@@ -3,7 +3,7 @@
 //! are asked before. Refuses programs of which there is none, such as built-in kernels.
 #![forbid(unsafe_code)]
 
-use super::info as info_of;
+use super::{info as info_of, is_free};
 use crate::abi::constants as cl;
 use crate::abi::entry::H;
 use crate::facts::arguments::ask;
@@ -40,7 +40,9 @@ pub fn made(program: H) {
 /// may say nothing about it later.
 pub fn released(slot: usize, program: H) {
     let about = api::clGetProgramInfo.behind(slot);
-    if ask::<u32>(about, program, cl::CL_PROGRAM_REFERENCE_COUNT) != Some(1) {
+    let is_last = ask(about, program, cl::CL_PROGRAM_REFERENCE_COUNT) == Some(1_u32);
+    // A runtime may ask the system for what it hands out.
+    if !is_last || is_free() != Some(true) {
         return;
     }
     for device in info::handles(about, program, info::PROGRAM_DEVICES) {
