@@ -9,6 +9,7 @@ use crate::abi::entry::{H, P, Site};
 use crate::abi::signatures as f;
 use crate::facts::geometry::Geometry;
 use crate::facts::objects;
+use crate::features::device_time;
 use crate::hooks::callbacks::{self, NativeArguments};
 use crate::recording::guard;
 use clscope_trace::record::CommandKind;
@@ -127,9 +128,10 @@ pub unsafe fn clEnqueueNativeKernel(
     event_list: *const H,
     event: *mut H,
 ) -> i32 {
-    // What the runtime would refuse goes through unchanged, so that it is refused for its own
-    // reason.
+    // What the runtime would refuse goes through unchanged and unread, so that it is refused for its
+    // own reason.
     let odd = user_func.is_null()
+        || device_time::queue(command_queue).is_none()
         || (args.is_null() && (cb_args > 0 || num_mem_objects > 0))
         || (!args.is_null() && cb_args == 0);
     let wrapped = (!odd)
@@ -189,7 +191,8 @@ pub unsafe fn clEnqueueSVMFree(
     event: *mut H,
 ) -> i32 {
     let pair = callbacks::svm_free(pfn_free_func, user_data);
-    if pfn_free_func.is_null() && !pointers.is_null() {
+    let is_read = !pointers.is_null() && device_time::queue(command_queue).is_some();
+    if pfn_free_func.is_null() && is_read {
         for at in 0..count as usize {
             // SAFETY: the application's list, which the call is about to read.
             given::freed(unsafe { pointers.cast::<P>().add(at).read_unaligned() });

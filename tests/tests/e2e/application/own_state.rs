@@ -43,6 +43,13 @@ fn what_a_thread_computes_with_is_the_applications() {
 }
 
 #[test]
+fn what_is_refused_is_not_read() {
+    for runtime in Runtime::real().into_iter().chain([Runtime::FakeLoader]) {
+        same(runtime, &["own_state refusals"]);
+    }
+}
+
+#[test]
 fn references_are_counted_alike_on_any_stack() {
     for runtime in Runtime::real() {
         same(runtime, &["own_state count"]);
