@@ -89,6 +89,10 @@ pub(super) fn retained(of: Of, code: i32) {
 /// Tells a checked run of a command ahead of its call; whether it may be looked at further.
 pub(super) fn arrived<const S: usize>(function: u16, command: &Command<'_>) -> bool {
     stale::named(function, Of::Object(command.queue));
+    // What the runtime refuses it does not read.
+    if !beside::arrived(command) {
+        return false;
+    }
     // SAFETY: the application's own list, which the call is about to read.
     unsafe { checked::waits(function, command.waits.0, command.waits.1) }
     match command.what {
@@ -100,7 +104,7 @@ pub(super) fn arrived<const S: usize>(function: u16, command: &Command<'_>) -> b
             of.iter().for_each(|memory| stale::named(function, Of::Object(*memory)));
         }
     }
-    beside::arrived(command)
+    true
 }
 
 /// Properties that the recorder added to those that the application gave a queue.
