@@ -288,7 +288,7 @@ impl<'a> Bench<'a> {
         if geometry.group > plain && geometry.group <= largest {
             defines.push(format!("-DGROUP={}", geometry.group));
         }
-        let (counted, program) = self.counting(job.source, &defines)?;
+        let (counted, program) = self.counting(job.source, job.entry, &defines)?;
         self.fill(&job.fills, buffers).ok()?;
         let kernel = self.session.kernel(&program, job.entry).ok()?;
         self.set(&kernel, &job.args, buffers, geometry.trips).ok()?;
@@ -329,12 +329,13 @@ impl<'a> Bench<'a> {
     fn counting(
         &self,
         source: Source,
+        entry: &str,
         defines: &[String],
     ) -> Option<(clscope_mix::Counted, Program)> {
         const NAME: &str = "a program that counts";
         let key = (source, defines.join(" "));
         if let Some(binary) = self.programs.get(&key)?.binary().filter(|b| ptx::is_ptx(b)) {
-            let counted = ptx::counted(&binary, true).ok()?;
+            let counted = ptx::counted(&binary, true, Some(entry)).ok()?;
             let program = self.session.load(NAME, &counted.code, "").ok()?;
             return Some((counted, program));
         }

@@ -9,7 +9,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let counted = if clscope_mix::spirv::is_spirv(&bytes) {
         clscope_mix::spirv::counted(&bytes)?
     } else {
-        clscope_mix::ptx::counted(&bytes, true)?
+        clscope_mix::ptx::counted(&bytes, true, None)?
     };
     Ok(std::io::stdout().write_all(&counted.code)?)
 }

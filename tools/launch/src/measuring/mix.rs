@@ -122,9 +122,10 @@ fn copy(stage: &Stage<'_>, built: &Built, path: &OsStr, accesses: bool) -> Resul
     // Of a binary that is PTX blocks are those that run; sources are translated by another compiler.
     if let Some(binary) = built.program().binary().filter(|binary| ptx::is_ptx(binary)) {
         let (language, code) = ("ptx", clscope_trace::hash(&binary));
-        let mut counted = ptx::counted(&binary, accesses).map_err(said)?;
+        let only = Some(launch.kernel.as_str());
+        let mut counted = ptx::counted(&binary, accesses, only).map_err(said)?;
         if !are_accesses_known(launch, &counted.program)? && accesses {
-            counted = ptx::counted(&binary, false).map_err(said)?;
+            counted = ptx::counted(&binary, false, only).map_err(said)?;
         }
         return Ok(Copied { language, code, counted, kept: Some(binary) });
     }

@@ -27,11 +27,12 @@ use std::fmt::Write;
 const IN_REGISTERS: usize = 64;
 
 /// Writes the program with counters. With `accesses` also those of transactions of memory, which
-/// take much more time: lanes compare their addresses at every access.
+/// take much more time: lanes compare their addresses at every access. Where only one kernel is to be
+/// launched, the bodies of others are left out: compilers take seconds for large ones.
 ///
 /// # Errors
 /// If the text cannot be read, addresses have 32 bits, or there are too many blocks.
-pub fn counted(binary: &[u8], accesses: bool) -> Result<Counted, Error> {
+pub fn counted(binary: &[u8], accesses: bool, only: Option<&str>) -> Result<Counted, Error> {
     let text = super::text(binary).ok_or(Error::Language { what: "binary" })?;
     let layout = layout(text)?;
     if layout.address_size != 64 {
@@ -69,6 +70,10 @@ pub fn counted(binary: &[u8], accesses: bool) -> Result<Counted, Error> {
         functions.iter().zip(&program.functions).zip(&of_functions)
     {
         let Some(first) = places.first else { continue };
+        if function.kernel && only.is_some_and(|only| only != function.name) {
+            replaced.push((places.begin..places.end, "\nret;\n".to_owned()));
+            continue;
+        }
         let own = Own { blocks: function.blocks.clone(), accesses };
         let direct = lost || own.blocks.len().max(accesses.len()) > IN_REGISTERS;
         insertions.push((places.begin, writer.declarations(&own, direct)));

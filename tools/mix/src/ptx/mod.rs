@@ -73,6 +73,8 @@ pub(crate) struct Layout<'t> {
 pub(crate) struct Places<'t> {
     /// Where counters are declared: behind the opening brace.
     pub begin: usize,
+    /// Where the closing brace is.
+    pub end: usize,
     /// Where they are set to 0: before the first label or instruction. `None` without code.
     pub first: Option<usize>,
     /// Where each block counts itself.
@@ -191,6 +193,7 @@ fn function<'t>(
     let first = blocks.len();
     let mut places = Places {
         begin: body.begin,
+        end: body.end,
         first: None,
         blocks: Vec::new(),
         exits: Vec::new(),

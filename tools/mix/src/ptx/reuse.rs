@@ -146,7 +146,7 @@ pub(crate) fn read(words: &[u64], loads: u64, all: u64) -> Option<Reuse> {
     let hottest = words.get(HOT..WORDS)?.iter().max().copied();
     let (near, far) = (of(near, NEAR, loads)?, of(far, FAR, all)?);
     let out = Reuse { near, far, passes, lines, hottest };
-    (out.far.total() > 0 || out.near.total() > 0).then_some(out)
+    (out.far.total() > 0 || out.near.total() > 0 || hottest > Some(0)).then_some(out)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! PTX as basic blocks and classes, and the copies that count: on programs of `tests/data`.
 
 use super::*;
+use crate::program::Counted;
 use crate::{Counts, Mix, Precision, Space};
 use proptest::prelude::*;
 
@@ -55,7 +56,7 @@ fn what_stands_behind_the_last_function_stays_there() {
     assert_eq!(read(&format!("{BLOCKS}\n{metadata}")).unwrap().functions.len(), 2);
     let text = format!("{BLOCKS}\n.frobnicate 1, 2\n");
     assert_eq!(read(&text).unwrap().functions.len(), 2);
-    let counted = counted(text.as_bytes(), false).unwrap();
+    let counted = counted(text.as_bytes(), false, None).unwrap();
     let written = String::from_utf8(counted.code).unwrap();
     let (dump, tail) = (written.find(".entry clscope_dump"), written.find(".frobnicate"));
     assert!(dump.is_some() && dump < tail);
@@ -134,7 +135,7 @@ fn lines(text: &str) -> Vec<String> {
 
 #[test]
 fn a_program_that_counts_holds_the_program() {
-    let counted = counted(BLOCKS.as_bytes(), false).unwrap();
+    let counted = counted(BLOCKS.as_bytes(), false, None).unwrap();
     let text = String::from_utf8(counted.code.clone()).unwrap();
     // Every statement of the program is there, in its order.
     let new = lines(&text);
@@ -163,7 +164,7 @@ fn a_program_that_counts_holds_the_program() {
 #[test]
 fn names_that_a_program_uses_are_left_to_it() {
     let mine = BLOCKS.replace("walk", "clscope_walk");
-    let counted = counted(mine.as_bytes(), false).unwrap();
+    let counted = counted(mine.as_bytes(), false, None).unwrap();
     assert_eq!(counted.dump.as_deref(), Some("clscope1_dump"));
 }
 
@@ -176,7 +177,7 @@ fn functions_with_many_blocks_add_at_once() {
     let text = format!(
         ".version 7.8\n.target sm_90\n.address_size 64\n.entry k()\n{{\n.reg .pred %p<2>;\n.reg .b32 %r<2>;\n{body}ret;\n}}\n"
     );
-    let counted = counted(text.as_bytes(), false).unwrap();
+    let counted = counted(text.as_bytes(), false, None).unwrap();
     let text = String::from_utf8(counted.code).unwrap();
     assert_eq!(text.matches("popc.b32 %clscope_s, %clscope_m;").count(), 81);
     assert!(!text.contains("%clscope_t0"));
@@ -186,14 +187,14 @@ fn functions_with_many_blocks_add_at_once() {
 fn a_function_that_ends_threads_makes_all_add_at_once() {
     let text = BLOCKS.replace("st.param.b32 	[func_retval0+0], %r2;\n	ret;", "exit;");
     assert_ne!(text, BLOCKS);
-    let counted = counted(text.as_bytes(), false).unwrap();
+    let counted = counted(text.as_bytes(), false, None).unwrap();
     assert!(!String::from_utf8(counted.code).unwrap().contains("%clscope_t1"));
 }
 
 #[test]
 fn old_versions_count_threads_alone_and_new_ones_are_told() {
     let counted =
-        counted(BLOCKS.replace(".version 8.4", ".version 6.0").as_bytes(), false).unwrap();
+        counted(BLOCKS.replace(".version 8.4", ".version 6.0").as_bytes(), false, None).unwrap();
     assert!(!counted.warps && !String::from_utf8(counted.code).unwrap().contains("activemask"));
     assert!(read(&BLOCKS.replace(".version 8.4", ".version 12.1")).unwrap().newer);
 }
@@ -212,14 +213,14 @@ fn what_is_not_ptx_is_refused() {
         assert!(error.contains(words), "{text:?}: {error}");
     }
     let narrow = BLOCKS.replace(".address_size 64", ".address_size 32");
-    assert!(matches!(counted(narrow.as_bytes(), false), Err(Error::Unsupported { .. })));
+    assert!(matches!(counted(narrow.as_bytes(), false, None), Err(Error::Unsupported { .. })));
 }
 
 proptest! {
     #[test]
     fn no_text_panics(text in "(?s).{0,400}") {
         let _ = read(&text);
-        let _ = counted(text.as_bytes(), false);
+        let _ = counted(text.as_bytes(), false, None);
     }
 
     #[test]
@@ -227,7 +228,7 @@ proptest! {
         let mut damaged = BLOCKS.as_bytes().to_vec();
         let end = (at + cut).min(damaged.len());
         damaged.splice(at..end, bytes);
-        if let Ok(counted) = counted(&damaged, at % 2 == 0) {
+        if let Ok(counted) = counted(&damaged, at % 2 == 0, None) {
             prop_assert!(counted.words() >= counted.program.blocks.len());
             // What could be read once can be read again.
             prop_assert!(super::text(&counted.code).is_some());
@@ -241,7 +242,7 @@ const ACCESSES: &str = include_str!("../../tests/data/accesses.ptx");
 #[test]
 fn accesses_count_their_transactions() {
     use crate::{Access, Transactions as T};
-    let counted = counted(ACCESSES.as_bytes(), true).unwrap();
+    let counted = counted(ACCESSES.as_bytes(), true, None).unwrap();
     let found: Vec<_> = counted.accesses.iter().map(|a| (a.class, a.transactions)).collect();
     // Of generic addresses, which may be of any memory, nothing is counted.
     let want = [
@@ -277,14 +278,14 @@ fn accesses_count_their_transactions() {
         assert!(text.contains(line), "{line}: {text}");
     }
     assert_eq!(read(&text).unwrap().unknown.len(), 0, "what is added is known");
-    let plain = super::counted(ACCESSES.as_bytes(), false).unwrap();
+    let plain = super::counted(ACCESSES.as_bytes(), false, None).unwrap();
     assert!(plain.accesses.is_empty() && plain.words() == plain.shards * 2);
 }
 
 #[test]
 fn older_devices_and_versions_count_fewer_transactions() {
     let of = |from: &str, to: &str| {
-        let counted = counted(ACCESSES.replace(from, to).as_bytes(), true).unwrap();
+        let counted = counted(ACCESSES.replace(from, to).as_bytes(), true, None).unwrap();
         let mut classes: Vec<_> = counted.accesses.iter().map(|a| a.class).collect();
         classes.dedup();
         classes
@@ -304,7 +305,7 @@ fn registers_of_no_known_size_make_a_class_unknown() {
     let text =
         ACCESSES.replace(".reg .b64 	%rd<9>", ".reg .b64 	%rd1, %rd2, %rd3, %rd4, %rd5, %rd6");
     assert_ne!(text, ACCESSES);
-    let counted = counted(text.as_bytes(), true).unwrap();
+    let counted = counted(text.as_bytes(), true, None).unwrap();
     assert_eq!(counted.accesses[0].transactions, T::Unknown);
 }
 
@@ -318,7 +319,7 @@ fn functions_with_many_accesses_add_at_once() {
     let text = format!(
         ".version 7.8\n.target sm_90\n.address_size 64\n.entry k()\n{{\n.reg .pred %p<2>;\n.reg .b32 %r<2>;\n.reg .b64 %rd<2>;\n{body}ret;\n}}\n"
     );
-    let counted = counted(text.as_bytes(), true).unwrap();
+    let counted = counted(text.as_bytes(), true, None).unwrap();
     let text = String::from_utf8(counted.code).unwrap();
     assert!(!text.contains("%clscope_x0"));
     // Behind the block's two counters.
@@ -418,7 +419,7 @@ fn atomics_on_global_memory_count_turns() {
         let text = format!(
             ".version 7.8\n.target {target}\n.address_size 64\n.entry k()\n{{\n.reg .pred %p<2>;\n.reg .b32 %r<9>;\n.reg .b64 %rd<9>;\n{line}\nret;\n}}\n"
         );
-        let counted = counted(text.as_bytes(), true).unwrap();
+        let counted = counted(text.as_bytes(), true, None).unwrap();
         String::from_utf8(counted.code).unwrap().matches("redux.sync.max.u32").count()
     };
     let of_passes = turns("ld.global.u32 %r1, [%rd1];", "sm_90");
@@ -429,6 +430,25 @@ fn atomics_on_global_memory_count_turns() {
         assert_eq!(turns(&format!("{line}\nld.global.u32 %r1, [%rd1];"), "sm_90"), 1 + of_passes);
         assert_eq!(turns(line, "sm_75"), 0, "{line}");
     }
+}
+
+/// A copy for one kernel has the code of no other, and counts it as a copy of all does.
+#[test]
+fn a_copy_for_one_kernel_has_no_other() {
+    let both = format!(
+        "{BLOCKS}\n.entry other()\n{{\n.reg .b32 %r<2>;\nadd.u32 %r1, %r1, 77;\nret;\n}}\n"
+    );
+    let of = |only| counted(both.as_bytes(), true, only).unwrap();
+    let name = of(None).program.functions.iter().find(|f| f.kernel).unwrap().name.clone();
+    let one = of(Some(&name));
+    let text = String::from_utf8(one.code.clone()).unwrap();
+    assert!(text.contains(".entry other()") && !text.contains("77"), "{text}");
+    let code = of(Some("other")).code;
+    assert!(String::from_utf8(code).unwrap().contains("77"));
+    let without = |of: Counted| Counted { code: Vec::new(), ..of };
+    assert_eq!(without(one), without(of(None)));
+    let again = layout(&text).unwrap();
+    assert_eq!(again.functions.len(), of(None).program.functions.len() + 1);
 }
 
 #[test]
