@@ -32,9 +32,7 @@ use super::beside::{self, Command, What};
 use crate::abi::entry::H;
 use crate::facts::arguments;
 use crate::facts::{info as facts, kernels, objects};
-use crate::os::descriptors::has_standard_descriptors;
 use crate::os::locks::fork_safe::ForkSafe;
-use crate::os::memory::readable::has_stack;
 use crate::os::shared::local::Local;
 use crate::recording::{self, guard};
 use crate::runtime::functions as api;
@@ -48,6 +46,7 @@ use lifetimes::{await_memory, grow};
 use look::Effort;
 use pool::Pool;
 use requests::Requests;
+use room::{CRAMPED, SANDBOXED, UNOPENED, WAS_FREE, is_free, why_not_now};
 use sample::{Draw, Samples, Seen};
 use serde_json::json;
 use std::sync::Arc;
@@ -363,47 +362,6 @@ unsafe fn due(
         }
         Err((asked, Refusal::Later(why))) => later(of, def, asked, (why, 0.0), out),
     }
-}
-
-/// Why nothing is captured in a sandbox, or may be.
-const SANDBOXED: &str =
-    "the application is in a sandbox (seccomp), which may forbid what capturing asks of the system";
-const UNANSWERED: &str =
-    "`clscope record` did not say in time whether the application is in a sandbox";
-
-const CRAMPED: &str = "the thread's stack has no room for capturing: give it 128 KiB or more, and \
-     launch from no stack of the application's own";
-
-const UNOPENED: &str = "a standard descriptor (0, 1 or 2) of the application's is closed, and a file \
-     of the recorder's would take its place: run it with </dev/null";
-
-/// Bytes of the application's stack that captures may take, with what the runtime takes of them.
-const STACK: usize = 64 << 10;
-
-/// Whether captures might ask something of the system when this thread was last told, and why not.
-static WAS_FREE: Local<bool> = Local::new();
-static WHY_NOT: Local<Option<&str>> = Local::new();
-
-/// Why captures could not ask something of the system when this thread was last told.
-fn why_not_now() -> &'static str {
-    WHY_NOT.with(|why| *why).flatten().unwrap_or(UNANSWERED)
-}
-
-/// Whether captures may ask something of the system; `None` where that is not known in time, or this
-/// thread has no stack for it, or the process no descriptor. What it does in the same call goes by
-/// the answer.
-fn is_free() -> Option<bool> {
-    let free = recording::current().map_or(Some(true), |recording| recording.files.is_free());
-    // In a sandbox nothing is asked, that neither.
-    let lacks = match free {
-        Some(true) if !has_standard_descriptors() => Some(UNOPENED),
-        Some(true) if !has_stack(STACK) => Some(CRAMPED),
-        _ => None,
-    };
-    WHY_NOT.with(|why| *why = lacks);
-    let free = free.filter(|_| lacks.is_none());
-    WAS_FREE.with(|was| *was = free == Some(true));
-    free
 }
 
 /// There is no room for a launch before the application's next wait, or no time before some seconds

@@ -1,13 +1,18 @@
-//! Owns how much memory a copy of a launch's memory may take: a quarter of what is free, a
-//! sixteenth where that is a guess, or where the process's memory is limited: what a runtime
-//! makes of an allocation there is not known. Refuses to take any.
+//! Owns whether captures may ask something of the system now, and how much memory a copy of a launch's
+//! memory may take: a quarter of what is free, a sixteenth where that is a guess, or where the
+//! process's memory is limited: what a runtime makes of an allocation there is not known. Refuses to
+//! take any.
 
 use super::info::is_hosts;
 use crate::abi::constants as cl;
 use crate::abi::entry::H;
 use crate::facts::arguments::ask;
+use crate::os::descriptors::has_standard_descriptors;
 use crate::os::limits::limit;
+use crate::os::memory::readable::has_stack;
+use crate::os::shared::local::Local;
 use crate::os::undisturbed::undisturbed;
+use crate::recording;
 use crate::runtime::functions as api;
 
 /// Part of what is known to be free, and of what is guessed to be.
@@ -66,6 +71,47 @@ fn space_left(statm: &str) -> Option<u64> {
         Some(limit(of)?.saturating_sub(pages.saturating_mul(page)))
     };
     [(libc::RLIMIT_AS, 0), (libc::RLIMIT_DATA, 5)].into_iter().filter_map(left).min()
+}
+
+/// Why nothing is captured in a sandbox, or may be.
+pub(super) const SANDBOXED: &str =
+    "the application is in a sandbox (seccomp), which may forbid what capturing asks of the system";
+const UNANSWERED: &str =
+    "`clscope record` did not say in time whether the application is in a sandbox";
+
+pub(super) const CRAMPED: &str = "the thread's stack has no room for capturing: give it 128 KiB or more, and \
+     launch from no stack of the application's own";
+
+pub(super) const UNOPENED: &str = "a standard descriptor (0, 1 or 2) of the application's is closed, and a file \
+     of the recorder's would take its place: run it with </dev/null";
+
+/// Bytes of the application's stack that captures may take, with what the runtime takes of them.
+const STACK: usize = 64 << 10;
+
+/// Whether captures might ask something of the system when this thread was last told, and why not.
+pub(super) static WAS_FREE: Local<bool> = Local::new();
+static WHY_NOT: Local<Option<&str>> = Local::new();
+
+/// Why captures could not ask something of the system when this thread was last told.
+pub(super) fn why_not_now() -> &'static str {
+    WHY_NOT.with(|why| *why).flatten().unwrap_or(UNANSWERED)
+}
+
+/// Whether captures may ask something of the system; `None` where that is not known in time, or this
+/// thread has no stack for it, or the process no descriptor. What it does in the same call goes by
+/// the answer.
+pub(super) fn is_free() -> Option<bool> {
+    let free = recording::current().map_or(Some(true), |recording| recording.files.is_free());
+    // In a sandbox nothing is asked, that neither.
+    let lacks = match free {
+        Some(true) if !has_standard_descriptors() => Some(UNOPENED),
+        Some(true) if !has_stack(STACK) => Some(CRAMPED),
+        _ => None,
+    };
+    WHY_NOT.with(|why| *why = lacks);
+    let free = free.filter(|_| lacks.is_none());
+    WAS_FREE.with(|was| *was = free == Some(true));
+    free
 }
 
 #[cfg(test)]

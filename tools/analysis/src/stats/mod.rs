@@ -286,9 +286,8 @@ impl Stats {
         }
         out.walls.iter_mut().for_each(Wall::finish);
         // Ticks of unknown length are no time.
-        for (span, clock) in out.spans.iter_mut().zip(&trace.timeline.clocks) {
-            span.take_if(|_| !clock.is_known());
-        }
+        let spans = out.spans.iter_mut().zip(&trace.timeline.clocks);
+        spans.for_each(|(span, clock)| drop(span.take_if(|_| !clock.is_known())));
         out
     }
 

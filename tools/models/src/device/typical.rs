@@ -39,7 +39,7 @@ const A_CYCLE: [(&str, f64, f64); 38] = [
     (name::CONVERT, 32.0, 2.7),
     (name::SPECIAL, 16.0, 0.15),
     (name::SPECIAL_DOUBLE, 4.5, 0.19),
-    (name::CONSTANT, 16.0, 1.1),
+    (name::CONSTANT, 32.0, 1.1),
     (name::CONSTANT_APART, 4.0, 1.1),
     (name::IMAGE, 5.2, 0.066),
     (name::BARRIER, 16.0, 1.1),
