@@ -287,7 +287,7 @@ impl Stats {
         out.walls.iter_mut().for_each(Wall::finish);
         // Ticks of unknown length are no time.
         let spans = out.spans.iter_mut().zip(&trace.timeline.clocks);
-        spans.for_each(|(span, clock)| drop(span.take_if(|_| !clock.is_known())));
+        spans.for_each(|(span, clock)| _ = span.take_if(|_| !clock.is_known()));
         out
     }
 

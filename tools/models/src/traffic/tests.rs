@@ -81,6 +81,7 @@ fn caches_miss_what_is_touched_again_too_late() {
                 far: Histogram { first: 500, again: again(far) },
                 passes: 0,
                 lines: None,
+                hottest: None,
             }),
             ..mix.clone()
         }),

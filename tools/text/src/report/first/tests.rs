@@ -286,7 +286,7 @@ fn the_command_is_in_the_words_that_tell_runs_apart() {
     ] {
         of.processes[0].arguments = words.split(' ').map(str::to_owned).collect();
         answer_anew(&mut of, &bytes);
-        let text = heading(&of.answer, 200);
+        let text = heading(&of, 200);
         assert!(text.starts_with(&format!("{shown}: ")), "{text}");
     }
 }
@@ -300,10 +300,10 @@ fn the_first_line_is_whole_where_it_has_room() {
     {
         of.answer.run.command = "c".repeat(command);
         of.answer.run.devices = vec!["d".repeat(device)];
-        let whole = heading(&of.answer, 1_000);
+        let whole = heading(&of, 1_000);
         assert!(whole.contains(&"c".repeat(command)) && whole.contains(&"d".repeat(device)));
         for width in [40, 80, 120] {
-            let text = heading(&of.answer, width);
+            let text = heading(&of, width);
             assert_eq!(text == whole, whole.len() <= width, "{text}");
             assert!(text.len() <= width, "{text}");
             let shown = text.matches('d').count() + text.matches('c').count();
