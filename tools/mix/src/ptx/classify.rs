@@ -180,6 +180,9 @@ fn steps(base: &str, opcode: &str) -> u32 {
         "div" | "rem" => 20,
         "mul" if is_long && has("hi") => 7,
         "mul" | "mad" if is_long && has("lo") => 4,
+        // By halves.
+        "mov" if has("f64") => 2,
+        "selp" if has("f64") || has("b64") => 2,
         "clz" | "bfe" => 2,
         // The unit of images takes two turns, whether it interpolates or not.
         "tex" | "tld4" if has("3d") => 2,

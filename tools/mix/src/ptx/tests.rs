@@ -465,6 +465,7 @@ fn instructions_that_the_device_lacks_are_several() {
     assert!(steps("div.rn.f64 %fd1, %fd2, %fd3") > steps("div.full.f32 %f1, %f2, %f3"));
     assert!(steps("rem.u64 %rd1, %rd2, %rd3") > steps("rem.u32 %r1, %r2, %r3"));
     assert_eq!(steps("mul.lo.s64 %rd1, %rd2, %rd3"), 4);
+    assert_eq!((steps("mov.f64 %fd1, 0d3FF921FB54442D18"), steps("mov.f32 %f1, %f2")), (2, 1));
 }
 
 /// A kernel of these lines, with a pointer in `%rd1`, a number in `%r1` and its own number in `%r2`.
