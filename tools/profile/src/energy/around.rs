@@ -549,7 +549,9 @@ mod tests {
                 prop_assert!(group.joules.low <= truth && truth <= group.joules.high, "{group:?}");
                 prop_assert!(class.joules.is_some() || once && at == 1, "{class:?}");
                 if let Some(joules) = class.joules.filter(|_| !(once && at == 1)) {
-                    prop_assert!((joules.value / truth - 1.0).abs() < 0.12, "{class:?} {truth}");
+                    // Beside launches that fill nine tenths of their windows the host may draw more.
+                    let holds = joules.low <= truth && truth <= joules.high;
+                    prop_assert!(holds, "{class:?} {truth}");
                     prop_assert!(part < 1.0 || (joules.value / sum - 1.0).abs() < 1e-6, "{class:?}");
                 }
             }
