@@ -158,26 +158,28 @@ pub unsafe fn clGetEventInfo(
     code
 }
 
-/// Whether the application asked for no times of this command, and its queue has them all the same.
+/// Whether the application asked for no times of this command, and its queue has them all the same;
+/// and what is known of the event, if it is the one that was.
 /// The runtime says of which queue it is: it gives the address of an event that is gone to another,
 /// which need not have been seen.
-fn hides_times(site: Site, event: H, known: Option<EventFacts>) -> bool {
+fn hides_times(site: Site, event: H, known: Option<EventFacts>) -> (bool, Option<EventFacts>) {
     if !device_time::current().is_some_and(|times| times.adds_profiling.load(Ordering::Relaxed)) {
-        return false;
+        return (false, known);
     }
-    guard::protect(false, || {
+    guard::protect((false, None), || {
         let handle = info::handle(api::clGetEventInfo.own(site.slot), event, info::EVENT_QUEUE);
         let queue = match (handle.is_null(), known) {
             (true, Some(facts)) => device_time::queue_at(facts.queue),
             _ => device_time::queue(handle).or_else(|| device_time::former_queue(handle)),
         };
-        let Some(queue) = queue else { return false };
-        let hides = match known.filter(|facts| facts.queue == queue.index) {
+        let Some(queue) = queue else { return (false, None) };
+        let known = known.filter(|facts| facts.queue == queue.index);
+        let hides = match known {
             Some(facts) => facts.unprofiled,
             // Made past the recorder, or while nothing was recorded.
             None => queue.hides_times(),
         };
-        hides && !super::queue::answers_without_profiling(site, queue)
+        (hides && !super::queue::answers_without_profiling(site, queue), known)
     })
 }
 
@@ -191,12 +193,13 @@ pub unsafe fn clGetEventProfilingInfo(
     value: P,
     size_ret: P,
 ) -> i32 {
-    let Some(entered) = guard::enter(site) else {
+    let Some(mut entered) = guard::enter(site) else {
         // SAFETY: the application's own call.
         return unsafe { real(event, param_name, size, value, size_ret) };
     };
-    let known = objects::event(event);
-    let unprofiled = hides_times(site, event, known);
+    let (unprofiled, known) = hides_times(site, event, objects::event(event));
+    // What the recorder asks is no part of the call.
+    entered.start_now();
     let code = if unprofiled {
         // The application created this queue without profiling: it must not be answered, nor its
         // buffers be written to.

@@ -77,7 +77,7 @@ struct Start {
 }
 
 /// Whether the application leaves threads to us: each counts as one of its user's processes.
-pub fn has_threads_to_spare() -> bool {
+fn has_threads_to_spare() -> bool {
     limit(libc::RLIMIT_NPROC).is_none_or(|most| most >= LEAST_THREADS)
 }
 
@@ -86,9 +86,10 @@ pub fn has_threads_to_spare() -> bool {
 /// next, as using up all memory, cannot end it while it begins.
 ///
 /// # Errors
-/// The system refuses another thread, or would soon refuse its memory.
+/// The application may have few threads, the system refuses another one, or would soon refuse its
+/// memory.
 pub fn spawn(name: &'static CStr, job: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    if !memory::can_map(BESIDES) {
+    if !has_threads_to_spare() || !memory::can_map(BESIDES) {
         return Err(io::ErrorKind::OutOfMemory.into());
     }
     let begun = Arc::new(AtomicU32::new(0));

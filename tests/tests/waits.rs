@@ -58,7 +58,7 @@ const PLACES: &[(&str, &str, usize, &str)] = &[
         "features/capture/lifetimes.rs",
         "threads::answer(",
         1,
-        "`LAST_SLICE`; the thread waits for 20 ms at most, and gives memory of the recorder's back",
+        "40 ms: another thread gives memory of the recorder's back",
     ),
     (
         "features/capture/pool/mod.rs",

@@ -105,7 +105,7 @@ pub fn context_counted(context: usize) {
         // Another thread has the stack that this one lacks.
         None if why_not_now() == CRAMPED => {
             let job = move || guard::unseen(|| guard::protect((), give_back));
-            let _gave = threads::answer(c"clscope-count", LAST_SLICE, job);
+            let _gave = threads::answer(c"clscope-count", 2 * SLICE, job);
         }
         // No file is needed for it.
         None if why_not_now() == UNOPENED => give_back(),

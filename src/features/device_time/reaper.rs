@@ -50,7 +50,7 @@ impl Reaper {
 
     #[cold]
     fn start(&'static self) {
-        if self.started.swap(true, Ordering::AcqRel) || !threads::has_threads_to_spare() {
+        if self.started.swap(true, Ordering::AcqRel) {
             return;
         }
         // Without the thread only commands that are never waited for stay untimed.

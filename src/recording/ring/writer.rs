@@ -68,7 +68,6 @@ impl Writer {
         if self.state.load(Ordering::Relaxed) != UNSTARTED
             || !recording.files.rings_survive
             || threads::processors() < 2
-            || !threads::has_threads_to_spare()
             || self
                 .state
                 .compare_exchange(UNSTARTED, RUNNING, Ordering::AcqRel, Ordering::Relaxed)

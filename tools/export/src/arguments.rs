@@ -62,12 +62,13 @@ pub fn command_name<'d>(
     }
 }
 
-/// What a command is, where it has no span of its own. Its kind is in the name of the call that
-/// enqueues it.
+/// What a command is, where it has no span of its own, and what it moves. Its kind is in the name of
+/// the call that enqueues it.
 pub fn of_command(
     enqueued: &Enqueued<'_>,
     definitions: &Definitions,
     site: Option<&Site>,
+    bytes: u64,
     to: &mut impl Sink,
 ) {
     let record = &enqueued.record;
@@ -78,7 +79,7 @@ pub fn of_command(
     if record.kind.is_kernel() {
         to.put("kernel", Argument::Text(&definitions.kernel_name(record.object)));
     }
-    of_work(enqueued, definitions, site, to);
+    of_work(enqueued, definitions, site, bytes, to);
 }
 
 /// Which command a call enqueues that has a span of its own: that one says the rest.
@@ -95,6 +96,7 @@ fn of_work(
     enqueued: &Enqueued<'_>,
     definitions: &Definitions,
     site: Option<&Site>,
+    bytes: u64,
     to: &mut impl Sink,
 ) {
     use Argument::{Figure, Lines, Sizes, Text, Uint};
@@ -120,8 +122,8 @@ fn of_work(
             to.put("global_offset", Sizes(&offset[..dimensions]));
         }
     }
-    if record.bytes > 0 {
-        to.put("bytes", Uint(record.bytes));
+    if bytes > 0 {
+        to.put("bytes", Uint(bytes));
     }
     // Of one that was not chosen it weighs nothing.
     let probability = record.probability().filter(|_| enqueued.has(flag::TIMED));
@@ -197,7 +199,7 @@ pub fn of_device_command(
     to: &mut impl Sink,
 ) {
     to.put("command", Argument::Uint(enqueued.record.id));
-    of_work(enqueued, definitions, site, to);
+    of_work(enqueued, definitions, site, enqueued.record.bytes, to);
 }
 
 /// How a command was placed, and what it waited for.

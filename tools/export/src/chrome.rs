@@ -224,9 +224,9 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
                 entry.ts = self.at(*time);
                 // A viewer holds a value until the next one. JSON has no word for one that is not
                 // known; Perfetto reads this one as such, and refuses null.
-                let unknown = Argument::Text("NaN");
-                let known = value.is_finite().then_some(Argument::Figure(*value));
-                entry.args.put(&counter.unit, known.unwrap_or(unknown));
+                let is_known = value.is_finite();
+                let value = if is_known { Argument::Figure(*value) } else { Argument::Text("NaN") };
+                entry.args.put(&counter.unit, value);
                 self.put(entry)?;
             }
         }
@@ -311,7 +311,8 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
                 arguments::of_submission(enqueued, definitions, &mut entry.args);
             } else {
                 let site = self.by.sites.get(call.process, enqueued.record.site);
-                arguments::of_command(enqueued, definitions, site, &mut entry.args);
+                let bytes = enqueued.record.bytes;
+                arguments::of_command(enqueued, definitions, site, bytes, &mut entry.args);
             }
             arguments::of_enqueue(enqueued, &mut entry.args);
         } else {
@@ -395,7 +396,8 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
         let mut entry = Entry::new("i", track, &name, "device,no device time");
         entry.ts = self.at(moment.begin);
         entry.s = Some("t");
-        arguments::of_command(&command.enqueued, definitions, self.site(command), &mut entry.args);
+        let (site, moved) = (self.site(command), command.moved_bytes());
+        arguments::of_command(&command.enqueued, definitions, site, moved, &mut entry.args);
         arguments::of_no_time(why, &mut entry.args);
         self.put(entry)
     }

@@ -5,9 +5,8 @@
 use super::arguments::{Argument, Sink};
 use super::repeated::{self, Batch};
 use clscope_analysis::Trace;
-use clscope_analysis::energy::GAP_PERIODS;
+use clscope_analysis::energy::{self, GAP_PERIODS};
 use clscope_analysis::event::{Command, Event, Outcome};
-use clscope_analysis::quantile::median;
 use clscope_analysis::time::HostNs;
 use clscope_profile::counters::result::Counters;
 use clscope_profile::energy::activity::{Grouping, class_name};
@@ -110,7 +109,7 @@ pub struct Power {
 }
 
 /// Mean power from each of a counter's readings on, to the last one.
-fn watts(part: &[(clscope_analysis::energy::HostNs, f64)]) -> Vec<(HostNs, f64)> {
+fn watts(part: &[(energy::HostNs, f64)]) -> Vec<(HostNs, f64)> {
     let mut out: Vec<(HostNs, f64)> = Vec::new();
     let Some(mut from) = part.first() else { return out };
     for point in part {
@@ -138,9 +137,8 @@ fn joined(stretches: impl Iterator<Item = Vec<(HostNs, f64)>>) -> Vec<(HostNs, f
 
 fn counter(sensor: &Sensor) -> Option<Counter> {
     // A counter that stands still shows nothing: no line at 0 W.
-    let still = |points: &[(clscope_analysis::energy::HostNs, f64)]| {
-        points.windows(2).all(|pair| pair[0].1 == pair[1].1)
-    };
+    let still =
+        |points: &[(energy::HostNs, f64)]| points.windows(2).all(|pair| pair[0].1 == pair[1].1);
     if sensor.dead.is_some()
         || sensor.repeats
         || sensor.series.quantity == Quantity::Energy && still(&sensor.points)
@@ -153,7 +151,7 @@ fn counter(sensor: &Sensor) -> Option<Counter> {
     } else {
         format!(" {}", series.plane)
     };
-    let at = |t: &clscope_analysis::energy::HostNs| HostNs(t.0);
+    let at = |t: &energy::HostNs| HostNs(t.0);
     let of = |name: String, unit: &'static str, points| Counter {
         name,
         unit: unit.into(),
@@ -181,14 +179,10 @@ fn counter(sensor: &Sensor) -> Option<Counter> {
         Quantity::Bandwidth => "MiB/s",
         _ => return None,
     };
-    // As the estimates of energy have it.
-    let steps = sensor.points.windows(2).map(|pair| pair[1].0.seconds_since(pair[0].0));
-    let longest = GAP_PERIODS * median(steps).unwrap_or(0.0);
     let is_counter = series.quantity == Quantity::Energy;
     // A counter goes on where it is not read.
-    let stretches = sensor.parts().flat_map(|part| {
-        part.chunk_by(move |a, b| is_counter || b.0.seconds_since(a.0) <= longest)
-    });
+    let stretches =
+        sensor.parts().flat_map(|part| if is_counter { vec![part] } else { without_holes(part) });
     let points = joined(stretches.map(|part| match is_counter {
         true => watts(part),
         false => part.iter().map(|p| (at(&p.0), p.1)).collect(),
@@ -196,6 +190,23 @@ fn counter(sensor: &Sensor) -> Option<Counter> {
     // A counter that never went on for long enough says nothing.
     let name = format!("{} {}{plane} ({unit})", series.source, series.name);
     (!points.is_empty()).then(|| of(name, unit, points))
+}
+
+/// Stretches of readings without a hole: a step that is some times as long as both its neighbours, since
+/// the sampler changes its pace.
+fn without_holes(part: &[(energy::HostNs, f64)]) -> Vec<&[(energy::HostNs, f64)]> {
+    let step = |at: usize| Some(part.get(at + 1)?.0.seconds_since(part.get(at)?.0));
+    let (mut out, mut from) = (Vec::new(), 0);
+    for at in 0..part.len().saturating_sub(1) {
+        let around = [at.checked_sub(1).and_then(step), step(at + 1)].into_iter().flatten();
+        let longest = around.reduce(f64::max).map(|longest| GAP_PERIODS * longest);
+        if step(at).zip(longest).is_some_and(|(own, longest)| own > longest) {
+            out.push(&part[from..=at]);
+            from = at + 1;
+        }
+    }
+    out.push(&part[from..]);
+    out
 }
 
 impl Power {
@@ -460,12 +471,31 @@ impl Power {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A sampler that slows down leaves no hole, one that pauses does.
+    #[test]
+    fn a_hole_is_longer_than_what_is_beside_it() {
+        let steps = [vec![1; 3000], vec![50; 100], vec![900], vec![50; 10], vec![1; 10]].concat();
+        let mut at = 0;
+        let begun = std::iter::once(0);
+        let ends = steps.iter().map(|ms| {
+            at += ms;
+            at
+        });
+        let part: Vec<(energy::HostNs, f64)> =
+            begun.chain(ends).map(|ms| (energy::HostNs(ms * 1_000_000), 1.0)).collect();
+        let found: Vec<usize> = without_holes(&part).iter().map(|part| part.len()).collect();
+        assert_eq!(found, [3101, 21]);
+        for few in 0..3 {
+            assert_eq!(without_holes(&part[..few]).len(), 1);
+        }
+    }
     use clscope_profile::energy::readings::Window;
     use clscope_trace::sensors::Series;
 
     #[test]
     fn counters_become_watts_and_gaps_in_time_keep_energy() {
-        let ns = clscope_analysis::energy::HostNs;
+        let ns = energy::HostNs;
         // 20 W, read every millisecond; then 5 W.
         let points = (0..100)
             .map(|ms| {

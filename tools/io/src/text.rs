@@ -45,7 +45,8 @@ fn escape(c: char, out: &mut String) {
 
 /// Bytes in the unit that fits them, as all views write them: their number, and the unit.
 pub fn in_unit_of_bytes(bytes: f64) -> (f64, &'static str) {
-    let mut value = bytes;
+    // A sum of nothing is -0.
+    let mut value = bytes + 0.0;
     for unit in ["B", "KiB", "MiB", "GiB"] {
         if value.abs() < 1023.5 {
             return (value, unit);

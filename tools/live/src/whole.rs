@@ -42,7 +42,7 @@ pub struct Whole {
     /// What of the run repetitions took, ns.
     repeated_ns: Option<u64>,
     /// Joules of sensors, by source, name and device.
-    meters: HashMap<(String, String, Option<String>), f64>,
+    meters: HashMap<(String, String, Option<String>), Option<f64>>,
     /// Why there are no joules.
     pub absent: Option<String>,
 }
@@ -68,13 +68,13 @@ impl Whole {
             out.kernels.extend(kernels.map(|class| (of(class), class.clone())));
         }
         let sensors = view.readings()?.sensors.iter();
-        out.meters = sensors
-            .filter_map(|of| {
-                let series = &of.series;
-                let key = (series.source.clone(), series.name.clone(), series.device.clone());
-                Some((key, of.joules()?))
-            })
-            .collect();
+        // Of sensors of several hosts with one name nobody knows which is which.
+        for of in sensors {
+            let series = &of.series;
+            let key = (series.source.clone(), series.name.clone(), series.device.clone());
+            let joules = of.joules();
+            out.meters.entry(key).and_modify(|known| *known = None).or_insert(joules);
+        }
         let report = view.times();
         let rows = report.kernels.into_iter().chain(report.transfers);
         out.times = rows
@@ -100,7 +100,7 @@ impl Whole {
             grows_old.then(|| u64::try_from(age.as_nanos()).unwrap_or(u64::MAX));
         for meter in &mut document.meters {
             let key = (meter.source.clone(), meter.name.clone(), meter.device.clone());
-            meter.joules = self.meters.get(&key).copied();
+            meter.joules = self.meters.get(&key).copied().flatten();
         }
         for kernel in &mut document.kernels {
             let key = (kernel.name.clone(), kernel.device.clone());

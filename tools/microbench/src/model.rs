@@ -441,10 +441,9 @@ fn ceilings(cases: &Cases<'_>, out: &mut Device) {
     match inner {
         Some(plateau) => {
             out.keep_parameter(name::L2, best(plateau.bandwidth), "GB/s", source);
-            if let Some(bytes) = out.last_cache() {
-                let bytes = Figure::exact(bytes, Evidence::Measured);
-                out.keep_parameter(name::L2_BYTES, bytes, "B", source);
-            }
+            let bytes = out.last_cache().unwrap_or(plateau.bytes);
+            let bytes = Figure::exact(bytes, Evidence::Measured);
+            out.keep_parameter(name::L2_BYTES, bytes, "B", source);
         }
         None => {
             let why = "no plateau between the nearest cache and memory was seen".to_owned();

@@ -73,8 +73,8 @@ pub struct Counted {
     /// Accesses to memory whose transactions are counted, in the order of the text; empty where the
     /// device or the language cannot.
     pub accesses: Vec<Access>,
-    /// Whether the last counters of each copy say how soon memory is touched again.
-    pub reuse: bool,
+    /// How many of the last counters of each copy say how soon memory is touched again.
+    pub reuse: usize,
     /// Name of the kernel that copies the counters into its only argument, one 64-bit word a
     /// work-item, and sets them to 0. `None`: each kernel takes the buffer of counters as a last
     /// argument.
@@ -110,7 +110,7 @@ impl Counted {
     }
 
     fn words_of_shard(&self) -> usize {
-        self.words_before_reuse() + if self.reuse { reuse::WORDS } else { 0 }
+        self.words_before_reuse() + self.reuse
     }
 
     fn words_before_reuse(&self) -> usize {
@@ -158,13 +158,13 @@ impl Counted {
             shards.push(instructions);
         }
         let transactions = self.transactions(&counters, warps.as_deref());
-        let reuse = if self.reuse { self.reused(words, &transactions) } else { None };
+        let reuse = self.reused(words, &transactions);
         Ok(Counts { threads, warps, transactions, shards, reuse })
     }
 
     /// How soon memory is touched again, by the counters of all copies.
     fn reused(&self, words: &[u64], transactions: &BTreeMap<Class, u64>) -> Option<Reuse> {
-        let mut all = vec![0u64; reuse::WORDS];
+        let mut all = vec![0u64; self.reuse];
         for shard in words.chunks(self.words_of_shard().max(1)) {
             let of = shard.get(self.words_before_reuse()..).unwrap_or_default();
             all.iter_mut().zip(of).for_each(|(sum, more)| *sum = sum.saturating_add(*more));

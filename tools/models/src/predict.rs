@@ -437,9 +437,9 @@ pub fn predict(
         && (old - new).abs() >= 1024.0
     {
         reasons.push(format!(
-            "local memory leaves {:.0} KiB of a compute unit's first cache instead of {:.0}",
-            new / 1024.0,
-            old / 1024.0
+            "local memory leaves {} of a compute unit's first cache instead of {}",
+            clscope_io::text::bytes(new),
+            clscope_io::text::bytes(old)
         ));
     }
     let decide = |of: &Kernel, on: Option<&Device>, took| Some(cause(of, on?, took).1);

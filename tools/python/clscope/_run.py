@@ -63,7 +63,8 @@ class Run:
         for of in self.report[section]:
             estimate = of.get("estimate") or {}
             # Where all that ran were timed, their sum is the total; else the estimate, if there is one.
-            exact = of["time_ns"]["total"] if of["untimed"] == of["failed"] else None
+            times = of["time_ns"]
+            exact = times["total"] if times["count"] and of["untimed"] == of["failed"] else None
             total = interval_of(estimate.get("total_ns"), "total_ns")
             if total["total_ns"] is None:
                 total["total_ns"] = exact

@@ -350,7 +350,7 @@ impl Pool {
             self.is_unified = how != Allocated::Svm;
         }
         self.seen = self.seen.saturating_add(bytes);
-        let [many, one] = if may_ask { self.ahead() } else { [0, 0] };
+        let [many, one] = if may_ask { self.ahead() } else { *self.ahead.insert([0, 0]) };
         let of = if is_shared { &mut self.shared } else { &mut self.buffer };
         of.all = of.all.saturating_add(copies(bytes));
         // Room for some launches that nothing waits between; of larger ones for one.

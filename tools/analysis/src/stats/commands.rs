@@ -111,9 +111,10 @@ impl CommandSums {
         self.at_most.merge(&other.at_most);
     }
 
-    /// The host's bounds of all commands, where none has a time and each is bounded.
+    /// The host's bounds of all commands that ran, where none has a time and each is bounded.
     pub fn bounds(&self) -> Option<&Distribution> {
-        let all = self.count > 0 && self.at_most.count() == self.count;
+        let ran = self.count - self.failed;
+        let all = ran > 0 && self.at_most.count() == ran;
         all.then_some(&self.at_most)
     }
 

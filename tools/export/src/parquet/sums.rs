@@ -69,8 +69,9 @@ impl Sums<'_, '_> {
             ("other", &report.other_commands),
         ];
         for (section, of) in sections.iter().flat_map(|(name, of)| of.iter().map(|c| (*name, c))) {
-            // Where all were timed, their sum is the total, without an interval.
-            let exact = (of.untimed == of.failed).then_some(of.time_ns.total as f64);
+            // Where all that ran were timed, their sum is the total, without an interval.
+            let is_whole = of.time_ns.count > 0 && of.untimed == of.failed;
+            let exact = is_whole.then_some(of.time_ns.total as f64);
             let estimate = of.estimate.as_ref().and_then(|e| e.total_ns);
             let t = &of.time_ns;
             to.row(&[

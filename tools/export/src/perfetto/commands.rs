@@ -90,7 +90,7 @@ impl<W: Write> Pen<'_, '_, W> {
         let name = command_name(&command.enqueued, definitions);
         let site = self.document.view.sites().get(command.process, command.enqueued.record.site);
         self.at(moment, TYPE_INSTANT, track, &name, "no device time", |to| {
-            arguments::of_command(&command.enqueued, definitions, site, to);
+            arguments::of_command(&command.enqueued, definitions, site, command.moved_bytes(), to);
             arguments::of_no_time(why, to);
         })
     }

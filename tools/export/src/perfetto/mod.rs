@@ -442,7 +442,7 @@ impl<W: Write> Pen<'_, '_, W> {
                 if enqueued.has(flag::TIMED) && call.result == 0 {
                     arguments::of_submission(enqueued, definitions, to);
                 } else {
-                    arguments::of_command(enqueued, definitions, None, to);
+                    arguments::of_command(enqueued, definitions, None, enqueued.record.bytes, to);
                 }
                 arguments::of_enqueue(enqueued, to);
                 if let Some(site) = site {

@@ -352,7 +352,9 @@ fn conclude(_: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
         .collect();
     let text: Vec<String> = found
         .iter()
-        .map(|p| format!("{:.0} GB/s up to {:.0} KiB", p.bandwidth.value, p.bytes / 1024.0))
+        .map(|p| {
+            format!("{:.0} GB/s up to {}", p.bandwidth.value, clscope_io::text::bytes(p.bytes))
+        })
         .collect();
     if text.is_empty() {
         return Vec::new();

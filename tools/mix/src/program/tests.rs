@@ -107,7 +107,7 @@ fn shards_are_added_and_counted() {
         shards: 2,
         warps: true,
         accesses: Vec::new(),
-        reuse: false,
+        reuse: 0,
         dump: None,
     };
     assert_eq!(counted.words(), 8);

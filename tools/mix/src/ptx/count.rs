@@ -53,7 +53,12 @@ pub fn counted(binary: &[u8], accesses: bool, only: Option<&str>) -> Result<Coun
         functions.iter().map(|places| counters.of(&places.accesses)).collect();
     let before_reuse = behind + counters.count();
     let global = of_functions.iter().flatten().any(|a| a.memory() == Some(Space::Global));
-    let words = before_reuse + if global { reuse::WORDS } else { 0 };
+    let of_reuse = match (global, counters.banks) {
+        (false, _) => 0,
+        (true, false) => reuse::HOT,
+        (true, true) => reuse::WORDS,
+    };
+    let words = before_reuse + of_reuse;
     let shards = shards(words);
     let reuse = global.then_some((before_reuse, counters.banks));
     let writer = Writer { prefix, warps, words, behind, reuse, shards };
@@ -99,7 +104,7 @@ pub fn counted(binary: &[u8], accesses: bool, only: Option<&str>) -> Result<Coun
     let code = woven(text, insertions, replaced);
     let dump = Some(format!("{}dump", writer.prefix));
     let accesses = counters.accesses;
-    Ok(Counted { code: code.into_bytes(), program, shards, warps, accesses, reuse: global, dump })
+    Ok(Counted { code: code.into_bytes(), program, shards, warps, accesses, reuse: of_reuse, dump })
 }
 
 /// What a function counts.

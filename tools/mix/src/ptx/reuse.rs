@@ -39,7 +39,7 @@ const EACH: usize = POWERS + 1;
 pub(crate) const WORDS: usize = HOT + (1 << PARTS);
 pub(super) const PASSES: usize = 2 * EACH;
 pub(super) const LINES: usize = PASSES + 1;
-const HOT: usize = LINES + 2;
+pub(super) const HOT: usize = LINES + 2;
 
 /// Clocks and tables, in front of the program.
 pub(super) fn tables(p: &str) -> String {
@@ -143,7 +143,8 @@ pub(crate) fn read(words: &[u64], loads: u64, all: u64) -> Option<Reuse> {
     };
     let passes = *words.get(PASSES)?;
     let lines = Some(Lines { loaded: *words.get(LINES)?, stored: *words.get(LINES + 1)? });
-    let hottest = words.get(HOT..WORDS)?.iter().max().copied();
+    // Devices before sm_80 count none.
+    let hottest = words.get(HOT..WORDS).and_then(|turns| turns.iter().max().copied());
     let (near, far) = (of(near, NEAR, loads)?, of(far, FAR, all)?);
     let out = Reuse { near, far, passes, lines, hottest };
     (out.far.total() > 0 || out.near.total() > 0 || hottest > Some(0)).then_some(out)

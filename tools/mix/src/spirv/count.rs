@@ -125,7 +125,7 @@ pub fn counted(bytes: &[u8]) -> Result<Counted, Error> {
         shards: copies,
         warps: false,
         accesses: Vec::new(),
-        reuse: false,
+        reuse: 0,
         dump: None,
     })
 }

@@ -271,10 +271,10 @@ impl Of<'_> {
     }
 
     /// Of atomics on global memory whose turns in parts of the last cache were counted; `None` where
-    /// all are on one word, whose lanes compilers join. A turn takes as long as one on one word.
+    /// some are on one word, whose lanes compilers join. A turn takes as long as one on one word.
     fn queued(&self) -> Option<Takes> {
         let turns = self.kernel.mix.as_ref()?.reuse.as_ref()?.hottest?;
-        let is_one = self.reaches().iter().all(|(reach, _)| self.is_one_word(*reach));
+        let is_one = self.reaches().iter().any(|(reach, _)| self.is_one_word(*reach));
         let pieces =
             self.tally.transactions.filter(|_| self.class == Class::AtomicGlobal && !is_one);
         let (pieces, word) = (Figure::counted(pieces?), self.worst?);

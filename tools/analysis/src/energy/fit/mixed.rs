@@ -13,7 +13,7 @@
 //!
 //! Errors of readings that follow each other are those of differences of a counter (a moving
 //! average), which is filtered out of all columns first; how they last otherwise is in the intervals.
-//! What is not known of sigma, tau and c is integrated out: an interval is one of a mixture of
+//! What is not known of sigma, tau, c and P is integrated out: an interval is one of a mixture of
 //! normal distributions.
 
 use crate::energy::fit::solve::nonnegative;
@@ -23,11 +23,13 @@ use crate::quantile::{below, student};
 use equations::{Equations, Prior, Reduced, scaled};
 use nalgebra::{DMatrix, DVector, MatrixXx2};
 use rows::{Powers, Row, correlation, filtered, rows, variances};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use usual::{FIRST_NOISE, USUAL, first_guess, most_likely, that_ran};
 
 mod equations;
 mod rows;
 mod shared;
+mod usual;
 
 /// A reading.
 #[derive(Debug, Clone, PartialEq)]
@@ -187,6 +189,7 @@ impl Fit {
         let guess = first_guess(readings, model);
         let ran = that_ran(readings);
         let (mut usual, most) = (guess.usual, guess.most);
+        let mut doubt = USUAL;
         let mut energies = vec![usual; kernels];
         let mut powers: Option<Powers> = None;
         let sure = |of: &Reading| match of.variance.max(SURE * of.energy * of.energy) {
@@ -224,7 +227,7 @@ impl Fit {
                 let pairs =
                     ran.iter().flat_map(|i| ran.iter().map(move |j| (common + i, common + j)));
                 let together = pairs.map(|at| covariance[at]).sum();
-                usual = most_likely((usual, guess.usual), model.spread, &of, together);
+                (usual, doubt) = most_likely((usual, guess.usual), model.spread, &of, together);
                 // The last of the filter and of the variances belong together.
                 filter = correlation(&plain, model.errors, &left);
                 variances = self::variances(readings, &left, &energies, &variances);
@@ -243,13 +246,19 @@ impl Fit {
         let (of, prior, rows, white) = of?;
         let common = prior.width - kernels;
         let deviance = |logs| of.deviance(logs, &energies, &prior);
+        // What kernels usually draw is as little known as few of them say.
+        let bent = powers.as_ref().map_or(&[][..], |p| &p.bent);
+        let usually = NODES.map(|(at, weight)| {
+            (Prior::new(model, bent, usual * (at * doubt).exp(), most), weight)
+        });
         let points: Vec<Point> = possible(logs, of.axes(), &deviance)
             .into_iter()
-            .filter_map(|(logs, weight)| {
-                let reduced = of.reduce(logs, &energies, &prior)?;
+            .flat_map(|variances| usually.iter().map(move |usually| (variances, usually)))
+            .filter_map(|((logs, weight), (prior, share))| {
+                let reduced = of.reduce(logs, &energies, prior)?;
                 let covariance = reduced.cholesky.inverse();
                 let effects = bounded(&reduced, model.levels.len(), common);
-                Some(Point { weight, logarithms: logs, effects, covariance })
+                Some(Point { weight: weight * share, logarithms: logs, effects, covariance })
             })
             .collect();
         let mode =
@@ -389,87 +398,6 @@ fn slow(white: &[Row], at: &Point, noise: f64, averaged: usize) -> DMatrix<f64> 
     let own = Equations::new(&of_run, &[]).run.fixed / unit;
     &at.covariance * (long - own) * &at.covariance
 }
-
-/// What is assumed before anything is fitted.
-struct Guess {
-    /// Power above idle of all kernels.
-    usual: f64,
-    /// The largest power that was read.
-    most: f64,
-    /// Logarithm of the variance of a reading's error, over the given one.
-    noise: f64,
-}
-
-/// All kernels alike draw as much above idle as the device idles.
-fn first_guess(readings: &[Reading], model: &Model<'_>) -> Guess {
-    let seconds = |of: &Reading| of.idle.iter().map(|(_, seconds)| seconds).sum::<f64>();
-    let power = |of: &Reading| of.energy / seconds(of);
-    let known = model.levels.first().copied().flatten().map(|known| known.0);
-    let read = readings.iter().filter(|reading| seconds(reading) > 0.0);
-    let least = read.map(power).filter(|p| p.is_finite()).reduce(f64::min);
-    let rest = known.or(least).unwrap_or(0.0);
-    let (mut joules, mut launches, mut most, mut squares) = (0.0, 0.0, 0.0f64, 0.0);
-    for reading in readings {
-        let (time, ran) = (seconds(reading), reading.launches.iter().map(|(_, n)| n).sum::<f64>());
-        let above = reading.energy - rest * time;
-        if reading.capture.is_none() {
-            squares += (above * above / reading.variance).min(f64::MAX / 1e9);
-        }
-        if ran > 0.0 {
-            (joules, launches) = (joules + above, launches + ran);
-        }
-        // Of what ran for next to no time, the quotient is noise.
-        let largest = if time > 0.0 { power(reading) } else { above / ran };
-        most = most.max(largest.abs());
-    }
-    let most = if most > 0.0 && most.is_finite() { most } else { 1.0 };
-    let of_run = readings.iter().filter(|reading| reading.capture.is_none()).count();
-    let noise = (squares / of_run.max(1) as f64).max(f64::MIN_POSITIVE).ln() - FIRST_NOISE;
-    // Without idle power what was read above it is all that there is.
-    let above = joules / launches;
-    let above = if above.is_finite() && above > 1e-6 * most { above } else { 1e-3 * most };
-    let usual = if rest > 1e-3 * most { rest } else { above };
-    Guess { usual, most, noise }
-}
-
-/// By how much the search for the variance begins below that of the readings: a percent of it.
-const FIRST_NOISE: f64 = 4.6;
-
-/// Kernels that ran in the run, or in workers where none did.
-fn that_ran(readings: &[Reading]) -> BTreeSet<usize> {
-    let of = |is_run: bool| {
-        let all = readings.iter().filter(|reading| reading.capture.is_none() == is_run);
-        let ran = all.flat_map(|r| &r.launches).filter(|(_, n)| *n > 0.0);
-        ran.map(|(kernel, _)| *kernel).collect::<BTreeSet<_>>()
-    };
-    Some(of(true)).filter(|ran| !ran.is_empty()).unwrap_or_else(|| of(false))
-}
-
-/// Power above idle of a kernel, which the prior of each is of: the most likely one, by energies that
-/// were found with `usual` as the prior's, and the sum of their covariances. Kernels count as much as
-/// the readings say of them and no more, however long they ran; before anything is read, the logarithm
-/// of P is that of `believed`, give or take [`USUAL`] (1 is a vector of ones, s = spread P):
-///
-/// ```text
-/// P' = P + (sum_k (e_k - P) - P ln(P / believed) / USUAL^2) / (n - 1' C 1 / s^2 + 1 / USUAL^2)
-/// ```
-///
-/// A step of Newton's to the largest posterior density of P: for readings that say V of the kernels,
-/// C = s^2 V (s^2 I + V)^-1.
-fn most_likely((usual, believed): (f64, f64), spread: f64, energies: &[f64], together: f64) -> f64 {
-    let prior = (usual * spread).powi(2);
-    let moves: f64 = energies.iter().map(|energy| energy - usual).sum();
-    let said = (energies.len() as f64 - together / prior).max(0.0);
-    let weight = USUAL.powi(-2);
-    let next = usual + (moves - usual * (usual / believed).ln() * weight) / (said + weight);
-    next.clamp(usual / MOST_MOVED, usual * MOST_MOVED)
-}
-
-/// Standard deviation of the logarithm of a device's usual power above idle, over its idle power,
-/// before anything was read. (H100, H200: kernels draw 0.3 to 2.5 times idle power above it.)
-const USUAL: f64 = 1.0;
-/// By how much it moves in a round at most, as a factor.
-const MOST_MOVED: f64 = 4.0;
 
 /// Logarithms of variances around the most likely ones, with weights whose sum is 1: nodes of a
 /// normal distribution with the deviance's curvature, corrected by the deviance itself.
