@@ -61,7 +61,9 @@ fn unnamed(text: &str, numbers: &[Number]) -> Vec<String> {
         let decimals = word.split('.').nth(1).map_or(0, str::len);
         Some((word.parse::<f64>().ok()?, 0.51 * 0.1f64.powi(decimals as i32)))
     };
-    let scales = [1e-12, 1e-9, 1e-6, 1e-3, 1.0, 1e2, 1e3, 1e6, 1e9];
+    let binary = [-40, -30, -20, -10].map(|power| 2f64.powi(power));
+    let decimal = [1e-12, 1e-9, 1e-6, 1e-3, 1.0, 1e2, 1e3, 1e6, 1e9];
+    let scales: Vec<f64> = decimal.into_iter().chain(binary).collect();
     let is_shown = |(shown, rounding): (f64, f64)| {
         numbers.iter().any(|n| {
             let Figure { value, low, high, .. } = n.value;

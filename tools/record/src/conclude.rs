@@ -201,8 +201,8 @@ fn why_nothing(plan: &Plan<'_>, trace: &Path, program: &Program) -> (String, Opt
     // A runtime may load by itself, and not beside the application's own libraries.
     let is_set = |name: &&&str| (plan.here.variable)(name).is_some();
     let why = match RUNTIMES.iter().find(is_set) {
-        Some(name) => format!("the application made none, or cannot load the runtime of {name}"),
-        None => "the application made none, or has an OpenCL or environment of its own".to_owned(),
+        Some(name) => format!("it made none, or cannot load the runtime of {name}"),
+        None => "the application made none, or has its own OpenCL or environment".to_owned(),
     };
     let command: Vec<String> = plan.shown_command.iter().map(|word| shell_word(word)).collect();
     let look = format!("LD_DEBUG=files {} 2>&1 | grep -iE 'opencl|fatal'", command.join(" "));

@@ -374,7 +374,7 @@ fn atomics_take_as_long_as_their_longest_queue() {
         bounds.by_resource(Resource::Atomics).unwrap().clone()
     };
     let spread = of(Some(all / 64));
-    assert!((spread.likely / (all as f64 / 105.0) - 1.0).abs() < 0.2, "{spread:?}");
+    assert!((spread.likely / (all as f64 / 105.0) - 1.0).abs() < 0.25, "{spread:?}");
     let half = of(Some(all / 2));
     assert!((half.likely / (all as f64 / 2.0 / 1.366) - 1.0).abs() < 1e-9, "{half:?}");
     let turns: Vec<f64> = (0..=22).map(|power| of(Some(1 << power)).likely).collect();
