@@ -348,3 +348,30 @@ fn what_runs_longest_says_nothing_of_the_others() {
     let near = known.iter().zip(1..).filter(|(of, k)| of.value > 0.7 * watts(*k)).count();
     assert!(held >= 18 && near == 20, "{known:?}");
 }
+
+/// Beside a copy that takes next to nothing, what ran too briefly may draw what kernels do.
+#[test]
+fn what_ran_too_briefly_may_draw_what_any_kernel_does() {
+    let mut r = Random::new(6);
+    let step = 0.02;
+    let mut read = |launches: Vec<(usize, f64)>| Reading {
+        energy: REST * step + 0.1 * r.normal(),
+        idle: vec![(0, step)],
+        launches,
+        unsure: Vec::new(),
+        capture: None,
+        variance: 1.0,
+        follows: false,
+    };
+    let all = (0..60).map(|at| match at % 10 {
+        7 => read(vec![(0, step)]),
+        8 if at == 28 => read(vec![(1, 1e-5)]),
+        _ => read(Vec::new()),
+    });
+    let readings: Vec<Reading> = all.collect();
+    let warmer = vec![0.0; readings.len()];
+    let fit = fit(&(readings, warmer), 2, PLAIN).unwrap();
+    let (copy, brief) = (power(&fit, 0), power(&fit, 1));
+    assert!(copy.high < 0.2 * REST, "{copy:?}");
+    assert!(brief.high > 2.0 * REST, "{brief:?}");
+}
