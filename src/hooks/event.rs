@@ -159,9 +159,8 @@ pub unsafe fn clGetEventInfo(
 }
 
 /// Whether the application asked for no times of this command, and its queue has them all the same;
-/// and what is known of the event, if it is the one that was.
-/// The runtime says of which queue it is: it gives the address of an event that is gone to another,
-/// which need not have been seen.
+/// and what is known of the event, if it is the one that was. The runtime says of which queue it is:
+/// it gives the address of an event that is gone to another, which need not have been seen.
 fn hides_times(site: Site, event: H, known: Option<EventFacts>) -> (bool, Option<EventFacts>) {
     if !device_time::current().is_some_and(|times| times.adds_profiling.load(Ordering::Relaxed)) {
         return (false, known);

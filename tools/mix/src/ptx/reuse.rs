@@ -32,6 +32,10 @@ const UNITS: usize = 256;
 const PARTS: u32 = 6;
 const OF_PART: u32 = 8;
 
+/// The upper bits of a product with it are the hash of a number: 2^64 over the golden ratio (D. Knuth,
+/// *The Art of Computer Programming*, volume 3, section 6.4).
+const HASH: i64 = -7_046_029_254_386_353_131;
+
 /// Counters of a histogram: powers of two, and first touches.
 const EACH: usize = POWERS + 1;
 /// Counters of both, and behind them one of passes of loads through banks, those of lines that are
@@ -76,7 +80,7 @@ pub(super) fn cleared(p: &str, items: usize) -> String {
 pub(super) fn touch(p: &str, behind: usize, loads: bool) -> String {
     let mut out = String::new();
     // The upper half of the product is the hash.
-    put!(out, "mul.lo.s64 %{p}h, %{p}k, -7046029254386353131;\nshr.u64 %{p}h, %{p}h, 32;");
+    put!(out, "mul.lo.s64 %{p}h, %{p}k, {HASH};\nshr.u64 %{p}h, %{p}h, 32;");
     put!(out, "cvt.u32.u64 %{p}c, %{p}h;\ncvt.u32.u64 %{p}q, %{p}k;");
     put!(out, "shr.u32 %{p}d, %{p}c, {};", 32 - FAR);
     put!(out, "setp.eq.and.u32 %{p}y, %{p}d, 0, %{p}p;");
@@ -104,7 +108,7 @@ pub(super) fn touch(p: &str, behind: usize, loads: bool) -> String {
 pub(super) fn queued(p: &str, behind: usize) -> String {
     let mut out = String::new();
     put!(out, "shr.u64 %{p}h, %{p}k, {};", OF_PART - SECTOR.ilog2());
-    put!(out, "mul.lo.s64 %{p}h, %{p}h, -7046029254386353131;");
+    put!(out, "mul.lo.s64 %{p}h, %{p}h, {HASH};");
     put!(out, "shr.u64 %{p}h, %{p}h, {};\nshl.b64 %{p}h, %{p}h, 3;", u64::BITS - PARTS);
     put!(out, "mov.u64 %{p}o, {p}counts;\nadd.s64 %{p}o, %{p}o, %{p}h;");
     put!(out, "cvt.u64.u32 %{p}e, %{p}n;");

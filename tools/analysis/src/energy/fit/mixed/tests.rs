@@ -316,6 +316,19 @@ fn no_kernel_gives_energy_back() {
     assert!((first.value / truth[0] - 1.0).abs() < 0.1, "{first:?}");
 }
 
+/// A reading of the run with launches that take so many joules above idle.
+fn polled(seconds: f64, launches: Vec<(usize, f64)>, above: f64, r: &mut Random) -> Reading {
+    Reading {
+        energy: REST * seconds + above + 0.1 * r.normal(),
+        idle: vec![(0, seconds)],
+        launches,
+        unsure: Vec::new(),
+        capture: None,
+        variance: 1.0,
+        follows: false,
+    }
+}
+
 /// Copies that take long and little are no reason to believe that short kernels take little.
 #[test]
 fn what_runs_longest_says_nothing_of_the_others() {
@@ -325,15 +338,7 @@ fn what_runs_longest_says_nothing_of_the_others() {
     let mut readings = Vec::new();
     let mut read = |launches: Vec<(usize, f64)>| {
         let above: f64 = launches.iter().map(|(k, s)| watts(*k) * s).sum();
-        readings.push(Reading {
-            energy: REST * step + above + 0.1 * r.normal(),
-            idle: vec![(0, step)],
-            launches,
-            unsure: Vec::new(),
-            capture: None,
-            variance: 1.0,
-            follows: false,
-        });
+        readings.push(polled(step, launches, above, &mut r));
     };
     for k in 1..kernels {
         (0..15).for_each(|_| read(Vec::new()));
@@ -354,15 +359,7 @@ fn what_runs_longest_says_nothing_of_the_others() {
 fn what_ran_too_briefly_may_draw_what_any_kernel_does() {
     let mut r = Random::new(6);
     let step = 0.02;
-    let mut read = |launches: Vec<(usize, f64)>| Reading {
-        energy: REST * step + 0.1 * r.normal(),
-        idle: vec![(0, step)],
-        launches,
-        unsure: Vec::new(),
-        capture: None,
-        variance: 1.0,
-        follows: false,
-    };
+    let mut read = |launches| polled(step, launches, 0.0, &mut r);
     let all = (0..60).map(|at| match at % 10 {
         7 => read(vec![(0, step)]),
         8 if at == 28 => read(vec![(1, 1e-5)]),
